@@ -1,0 +1,16 @@
+"""Where per-item work runs: in this process, or on Spark's executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Engine(Protocol):
+    """Applies a task to each item. Tasks and items pickle; results come back in order."""
+
+    def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """The first failure of a task is raised; tasks not yet begun are then dropped."""

@@ -1,0 +1,105 @@
+"""The world as hoodoo sees it: storage, clock and ids. Nothing else touches anything outside."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hoodoo.storage import open_storage
+from hoodoo.storage.base import Storage
+
+
+class Timer(Protocol):
+    """A step that repeats until stopped."""
+
+    def stop(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Time, and waiting. Wall time is for names and people; durations use `monotonic`."""
+
+    def now_ms(self) -> int: ...
+
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+    def every(self, interval_ms: int, step: Callable[[], None]) -> Timer:
+        """Run `step` each `interval_ms` beside the caller until the timer is stopped."""
+
+
+class Ids(Protocol):
+    """Where names that must be unique come from."""
+
+    def uuid(self) -> str: ...
+
+    def jitter(self) -> float:
+        """A number in [0, 1)."""
+
+
+class _ThreadTimer:
+    def __init__(self, interval_ms: int, step: Callable[[], None]) -> None:
+        self._stopped = threading.Event()
+        self._interval_s = interval_ms / 1000
+        self._step = step
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval_s):
+            self._step()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+
+class SystemClock:
+    """The machine's clock, and threads for `every`."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def every(self, interval_ms: int, step: Callable[[], None]) -> Timer:
+        return _ThreadTimer(interval_ms, step)
+
+
+class SystemIds:
+    """Random ids of the operating system."""
+
+    def uuid(self) -> str:
+        return str(uuid.uuid4())
+
+    def jitter(self) -> float:
+        return random.random()
+
+
+@dataclass(frozen=True)
+class Env:
+    """Storage of one table, clock and ids. Pickles as a recipe that an executor rebuilds."""
+
+    storage: Storage
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=SystemIds)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, uri: str, storage_options: Mapping[str, str] | None = None) -> Env:
+        """The real world, for the table at `uri`."""
+        options = dict(storage_options or {})
+        return cls(open_storage(uri, options), storage_options=options)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Env.of, (self.storage.uri, dict(self.storage_options)))

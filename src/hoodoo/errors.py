@@ -1,0 +1,183 @@
+"""Every error that hoodoo raises on purpose, split by what the caller must do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class HoodooError(Exception):
+    """Base of all errors of this package; the message is one clear line."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders (Spark executors). Subclasses have keyword-only
+        # constructors, so pickling restores message and fields, not the constructor call.
+        return (_rebuild, (type(self), self.args, self.__dict__))
+
+
+def _rebuild(
+    cls: type[HoodooError], args: tuple[object, ...], fields: dict[str, object]
+) -> HoodooError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+class ConfigError(HoodooError):
+    """A setting is bad: change the setting."""
+
+    def __init__(self, *, key: str, value: object, reason: str) -> None:
+        super().__init__(f"{key}={value!r}: {reason}")
+        self.key = key
+        self.value = value
+        self.reason = reason
+
+
+class InputError(HoodooError):
+    """Rows or arguments handed in by the caller are not acceptable; nothing was written."""
+
+
+class SchemaMismatch(InputError):
+    """Rows do not fit the table's schema."""
+
+
+class NoSuchTable(HoodooError):
+    """There is no table at this place."""
+
+    def __init__(self, uri: str, reason: str = "no .hoodie/hoodie.properties there") -> None:
+        super().__init__(f"no table at {uri}: {reason}")
+        self.uri = uri
+
+
+class TableExists(HoodooError):
+    """A table is already at this place."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"a table already exists at {uri}")
+        self.uri = uri
+
+
+class Unsupported(HoodooError):
+    """The table or the request uses something that hoodoo does not do (yet)."""
+
+
+class FormatError(HoodooError):
+    """Bytes on storage are not what the format says; `source` is the file, once known."""
+
+    def __init__(self, reason: str, *, source: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.source = source
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason}" if self.source else self.reason
+
+
+class CorruptBlock(FormatError):
+    """A block of a log file fails its own checks."""
+
+    def __init__(self, reason: str, *, offset: int, source: str | None = None) -> None:
+        super().__init__(f"block at byte {offset}: {reason}", source=source)
+        self.offset = offset
+
+
+class UnsupportedVersion(FormatError):
+    """A version number that this release cannot read or write."""
+
+    def __init__(self, *, what: str, version: object, source: str | None = None) -> None:
+        super().__init__(f"{what} {version!r} is not supported", source=source)
+        self.what = what
+        self.version = version
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Give a `FormatError` that leaves this block the file it is about."""
+    try:
+        yield
+    except FormatError as error:
+        if error.source is None:
+            error.source = source
+        raise
+
+
+class StorageError(HoodooError):
+    """The store refused or failed an operation."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class NotFound(StorageError):
+    """The object is not there."""
+
+    def __init__(self, path: str, reason: str = "not found") -> None:
+        super().__init__(path, reason)
+
+
+class AlreadyExists(StorageError):
+    """A create found the object there."""
+
+    def __init__(self, path: str, reason: str = "already exists") -> None:
+        super().__init__(path, reason)
+
+
+class PreconditionFailed(StorageError):
+    """A replace found another version than the one expected."""
+
+    def __init__(self, path: str, reason: str = "changed by someone else") -> None:
+        super().__init__(path, reason)
+
+
+class OutcomeUnknown(StorageError):
+    """The operation may or may not have landed: look before doing anything else."""
+
+    def __init__(self, path: str, reason: str = "no answer; it may have landed") -> None:
+        super().__init__(path, reason)
+
+
+class TimelineError(HoodooError):
+    """The timeline does not allow this."""
+
+
+class IllegalTransition(TimelineError):
+    """An instant cannot go from its present state to the one asked for."""
+
+
+class AlreadyCommitted(TimelineError):
+    """The instant is completed; it can no longer be changed."""
+
+
+class LockTimeout(HoodooError):
+    """The table lock was not obtained in time."""
+
+
+class CommitFailed(HoodooError):
+    """The commit did not land; cleaning up after it is safe."""
+
+
+class WriteConflict(CommitFailed):
+    """Another write that completed meanwhile touches the same file groups."""
+
+
+class EarlyConflict(WriteConflict):
+    """A write in progress elsewhere touches the same file groups."""
+
+
+class HeartbeatLost(CommitFailed):
+    """The writer's heartbeat expired or was taken over."""
+
+
+class Cancelled(CommitFailed):
+    """The plan was cancelled."""
+
+
+class LeaseLost(CommitFailed):
+    """The table lock was lost before publishing."""
+
+
+class CommitUnknown(HoodooError):
+    """The commit may have landed: look, never delete."""

@@ -1,0 +1,158 @@
+"""Instants: what happened to a table, when, and how far it got.
+
+Times are strings of 17 digits (`yyyyMMddHHmmssSSS`; old tables also 14) and compare as strings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import NewType
+
+from hoodoo.errors import InputError
+
+InstantTime = NewType("InstantTime", str)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Action(Enum):
+    """What an instant does; the value is the word used in file names."""
+
+    COMMIT = "commit"
+    DELTA_COMMIT = "deltacommit"
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "logcompaction"
+    REPLACE_COMMIT = "replacecommit"
+    CLUSTERING = "clustering"
+    CLEAN = "clean"
+    ROLLBACK = "rollback"
+    RESTORE = "restore"
+    SAVEPOINT = "savepoint"
+    INDEXING = "indexing"
+    SCHEMA_COMMIT = "schemacommit"
+
+    @property
+    def completed_as(self) -> Action:
+        """The action under which this one appears once it is completed."""
+        return _COMPLETED_AS.get(self, self)
+
+    @property
+    def writes_data(self) -> bool:
+        """Whether a completed instant of this action adds or replaces data files."""
+        return self.completed_as in _DATA_ACTIONS
+
+
+_COMPLETED_AS = {
+    Action.COMPACTION: Action.COMMIT,
+    Action.LOG_COMPACTION: Action.DELTA_COMMIT,
+    Action.CLUSTERING: Action.REPLACE_COMMIT,
+}
+_DATA_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+
+
+class State(Enum):
+    """How far an instant got. `ABORTED` is hoodoo's tombstone; other readers ignore it."""
+
+    REQUESTED = "requested"
+    INFLIGHT = "inflight"
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+
+    @property
+    def rank(self) -> int:
+        """Of several files of one instant, the one with the highest rank tells its state."""
+        return _RANK[self]
+
+    @property
+    def is_pending(self) -> bool:
+        return self in (State.REQUESTED, State.INFLIGHT)
+
+
+_RANK = {State.REQUESTED: 0, State.INFLIGHT: 1, State.ABORTED: 2, State.COMPLETED: 3}
+
+LEGAL_TRANSITIONS: frozenset[tuple[State | None, State]] = frozenset(
+    {
+        (None, State.REQUESTED),
+        (None, State.INFLIGHT),  # savepoints have no requested file
+        (State.REQUESTED, State.INFLIGHT),
+        (State.INFLIGHT, State.COMPLETED),
+        (State.INFLIGHT, State.REQUESTED),  # a failed attempt of a persistent plan
+        (State.REQUESTED, State.ABORTED),
+        (State.INFLIGHT, State.ABORTED),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, order=False)
+class Instant:
+    """One action on the timeline in one state."""
+
+    requested_time: InstantTime
+    action: Action
+    state: State
+    completion_time: InstantTime | None = None
+
+    @property
+    def is_completed(self) -> bool:
+        return self.state is State.COMPLETED
+
+    @property
+    def is_pending(self) -> bool:
+        return self.state.is_pending
+
+    @property
+    def ended_at(self) -> InstantTime:
+        """Completion time; layout 1 does not record one, so the requested time stands in."""
+        return self.completion_time or self.requested_time
+
+    def __str__(self) -> str:
+        return f"{self.requested_time}.{self.action.value}.{self.state.value}"
+
+
+def is_instant_time(text: str) -> bool:
+    """Whether this is a well-formed instant time (any digits; 14 or 17 of them)."""
+    return len(text) in (14, 17) and text.isascii() and text.isdigit()
+
+
+def from_epoch_ms(epoch_ms: int) -> InstantTime:
+    """The instant time of a moment, in UTC."""
+    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
+    return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{epoch_ms % 1000:03d}")
+
+
+def to_epoch_ms(time: InstantTime) -> int:
+    """The moment of an instant time read as UTC; 14 digits mean the end of that second."""
+    if not is_instant_time(time):
+        raise InputError(f"{time!r} is not an instant time (14 or 17 digits)")
+    digits = time if len(time) == 17 else time + "999"
+    try:
+        moment = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        raise InputError(f"{time!r} is not a calendar time") from None
+    return int((moment - _EPOCH).total_seconds()) * 1000 + int(digits[14:])
+
+
+def next_time(now_ms: int, *, after: InstantTime | None) -> InstantTime:
+    """A time later than `after`, and not earlier than now."""
+    now = from_epoch_ms(now_ms)
+    if after is None or now > after:
+        return now
+    return from_epoch_ms(to_epoch_ms(after) + 1)
+
+
+def parse_moment(text: str) -> InstantTime:
+    """Read what a user may type for a point in time: an instant time, or an ISO date or time."""
+    text = text.strip()
+    if is_instant_time(text):
+        return InstantTime(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{text!r} is neither an instant time (17 digits) nor an ISO date or time"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return from_epoch_ms((moment - _EPOCH) // timedelta(milliseconds=1))

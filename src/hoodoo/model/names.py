@@ -1,0 +1,184 @@
+"""Every file name that means something, both ways: text -> value and value -> text.
+
+    <r>.<action>.requested   <r>.<action>.inflight   <r>_<c>.<action>     instants, layout 2
+    <r>.inflight                                                          inflight commit
+    <r>.<action>                                                          completed, layout 1
+    <fileId>_<token>_<r>.parquet                                          base file
+    .<fileId>_<r>.log.<version>_<token>[.cdc]                             log file
+    <data file name>.marker.<CREATE|MERGE|APPEND>                         marker
+    <minR>_<maxR>_<layer>.parquet   manifest_<n>                          archived timeline
+
+`parse_*` returns None for a name that is not of its kind: foreign files are common.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import NewType
+
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+
+FileId = NewType("FileId", str)
+WriteToken = NewType("WriteToken", str)
+
+BASE_FILE_EXTENSION = ".parquet"
+
+_INSTANT = re.compile(r"(\d+)(?:_(\d+))?\.([a-z]+)(?:\.([a-z]+))?\Z", re.ASCII)
+_BASE = re.compile(r"([A-Za-z0-9-]+)_([A-Za-z0-9-]+)_(\d+)\.(parquet|orc|hfile|lance)\Z", re.ASCII)
+_LOG = re.compile(
+    r"\.(.+)_(\d+)\.log\.(\d+)(?:_(\d+-\d+-\d+))?(\.cdc)?\Z", re.ASCII
+)
+_MARKER = re.compile(r"(.+)\.marker\.(CREATE|MERGE|APPEND)\Z")
+_HISTORY_FILE = re.compile(r"(\d+)_(\d+)_(\d)\.parquet\Z", re.ASCII)
+_MANIFEST = re.compile(r"manifest_(\d+)\Z", re.ASCII)
+
+_ACTIONS = {action.value: action for action in Action}
+
+
+def parse_instant(name: str, *, layout: int) -> Instant | None:
+    """The instant that a timeline file name stands for."""
+    match = _INSTANT.match(name)
+    if match is None:
+        return None
+    requested = InstantTime(match[1])
+    completion, word, suffix = match[2], match[3], match[4]
+    if suffix is None:
+        if word == "inflight":
+            return None if completion else Instant(requested, Action.COMMIT, State.INFLIGHT)
+        action = _ACTIONS.get(word)
+        if action is None or (completion is not None and layout == 1):
+            return None
+        ended = InstantTime(completion) if completion else None
+        return Instant(requested, action, State.COMPLETED, ended)
+    action = _ACTIONS.get(word)
+    if action is None or completion is not None:
+        return None
+    if suffix in ("requested", "inflight", "aborted"):
+        return Instant(requested, action, State(suffix))
+    return None
+
+
+def instant_name(instant: Instant, *, layout: int) -> str:
+    """The timeline file name of an instant in its state."""
+    requested, action = instant.requested_time, instant.action.value
+    if instant.state is not State.COMPLETED:
+        if instant.action is Action.COMMIT and instant.state is State.INFLIGHT:
+            return f"{requested}.inflight"
+        return f"{requested}.{action}.{instant.state.value}"
+    action = instant.action.completed_as.value
+    if layout == 1 or instant.completion_time is None:
+        return f"{requested}.{action}"
+    return f"{requested}_{instant.completion_time}.{action}"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    """Parts of a base file's name."""
+
+    file_id: FileId
+    token: WriteToken
+    requested_time: InstantTime
+    extension: str = BASE_FILE_EXTENSION
+
+    def __str__(self) -> str:
+        return f"{self.file_id}_{self.token}_{self.requested_time}{self.extension}"
+
+
+def parse_base_file(name: str) -> BaseFileName | None:
+    """Parts of a base file's name, or None."""
+    match = _BASE.match(name)
+    if match is None:
+        return None
+    return BaseFileName(
+        FileId(match[1]), WriteToken(match[2]), InstantTime(match[3]), f".{match[4]}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    """Parts of a log file's name. Layout 1 keeps the base instant where 2 has the writer's."""
+
+    file_id: FileId
+    instant_time: InstantTime
+    version: int
+    token: WriteToken | None
+    is_cdc: bool = False
+
+    def __str__(self) -> str:
+        token = f"_{self.token}" if self.token else ""
+        cdc = ".cdc" if self.is_cdc else ""
+        return f".{self.file_id}_{self.instant_time}.log.{self.version}{token}{cdc}"
+
+
+def parse_log_file(name: str) -> LogFileName | None:
+    """Parts of a log file's name, or None."""
+    match = _LOG.match(name)
+    if match is None:
+        return None
+    token = WriteToken(match[4]) if match[4] else None
+    return LogFileName(
+        FileId(match[1]), InstantTime(match[2]), int(match[3]), token, match[5] is not None
+    )
+
+
+class MarkerKind(Enum):
+    """What the writer was about to do with the file that a marker announces."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerName:
+    """A marker announces a data file; `data_file` may hold a partition path in front."""
+
+    data_file: str
+    kind: MarkerKind
+
+    def __str__(self) -> str:
+        return f"{self.data_file}.marker.{self.kind.value}"
+
+
+def parse_marker(name: str) -> MarkerName | None:
+    """Parts of a marker's name, or None."""
+    match = _MARKER.match(name)
+    return MarkerName(match[1], MarkerKind(match[2])) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFileName:
+    """One file of the archived timeline: the instants from `first` to `last`."""
+
+    first: InstantTime
+    last: InstantTime
+    layer: int
+
+    def __str__(self) -> str:
+        return f"{self.first}_{self.last}_{self.layer}.parquet"
+
+
+def parse_history_file(name: str) -> HistoryFileName | None:
+    """Parts of an archived-timeline file's name, or None."""
+    match = _HISTORY_FILE.match(name)
+    if match is None:
+        return None
+    return HistoryFileName(InstantTime(match[1]), InstantTime(match[2]), int(match[3]))
+
+
+def manifest_name(number: int) -> str:
+    """The name of snapshot `number` of the archived timeline."""
+    return f"manifest_{number}"
+
+
+def parse_manifest(name: str) -> int | None:
+    """The snapshot number in a manifest's name, or None."""
+    match = _MANIFEST.match(name)
+    return int(match[1]) if match else None
+
+
+def write_token(*, partition: int, stage: int, attempt: int) -> WriteToken:
+    """Three numbers that tell the attempts of one file apart; every parser wants three."""
+    return WriteToken(f"{partition}-{stage}-{attempt}")

@@ -1,0 +1,61 @@
+"""Where things live under a table's base path. All paths are relative to it, with `/`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType
+
+from hoodoo.model.instant import InstantTime
+
+PartitionPath = NewType("PartitionPath", str)
+
+META = ".hoodie"
+PROPERTIES = ".hoodie/hoodie.properties"
+PROPERTIES_BACKUP = ".hoodie/hoodie.properties.backup"
+HEARTBEATS = ".hoodie/.heartbeat"
+CANCELS = ".hoodie/.cancel"
+MARKERS = ".hoodie/.temp"
+LOCK = ".hoodie/.locks/table_lock.json"
+METADATA_TABLE = ".hoodie/metadata"
+OWN = ".hoodie/.aux/hoodoo"
+PARTITION_METADATA = ".hoodie_partition_metadata"
+HISTORY_VERSION = "_version_"
+
+
+def join(*parts: str) -> str:
+    """Path of parts, empty ones left out."""
+    return "/".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePaths:
+    """Where a table keeps its timeline: layout 1 in `.hoodie` itself, layout 2 below it."""
+
+    layout: int
+    active: str
+    history: str
+
+    @classmethod
+    def of(
+        cls, layout: int, *, timeline: str = "timeline", history: str = "history"
+    ) -> TimelinePaths:
+        if layout == 1:
+            return cls(1, META, f"{META}/archived")
+        active = f"{META}/{timeline}"
+        return cls(layout, active, f"{active}/{history}")
+
+
+def heartbeat(instant: InstantTime) -> str:
+    return f"{HEARTBEATS}/{instant}"
+
+
+def cancel(instant: InstantTime) -> str:
+    return f"{CANCELS}/{instant}"
+
+
+def marker_directory(instant: InstantTime) -> str:
+    return f"{MARKERS}/{instant}"
+
+
+def claim(instant: InstantTime) -> str:
+    return f"{OWN}/claims/{instant}"

@@ -1,0 +1,101 @@
+"""The storage seam: the few verbs through which hoodoo touches a table.
+
+Paths are relative to the table's base path, with `/`, never empty, never with `..`.
+Every verb is atomic: it happens whole or not at all, and a reader never sees half an object.
+There is no rename, no append and no mkdir, because object stores have none.
+
+Each verb raises only `StorageError`s: those named in its docstring, `OutcomeUnknown` where a
+write got no answer, and plain `StorageError` for what retrying cannot mend (permissions, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a store knows of one object. `etag` changes with every write of the object."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+    etag: str
+
+
+class WriteStream(Protocol):
+    """A large new object in the making: visible after `close`, gone after `discard`.
+
+    Leaving a `with` block closes it, or discards it when an exception passes through.
+    It also serves pyarrow as a file object to write to (`write`, `flush`, `tell`, `closed`).
+    """
+
+    @property
+    def closed(self) -> bool: ...
+
+    def write(self, data: bytes | memoryview) -> int: ...
+
+    def flush(self) -> None: ...
+
+    def tell(self) -> int: ...
+
+    def close(self) -> None:
+        """Publish. Raises `AlreadyExists` if the object is there, `OutcomeUnknown`."""
+
+    def discard(self) -> None:
+        """Leave nothing behind; does nothing after `close`."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Storage(Protocol):
+    """One table's files."""
+
+    @property
+    def uri(self) -> str:
+        """The table's base path as a URI (`file:///...`, `s3://...`, `memory://...`)."""
+
+    def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
+        """Objects below the directory `prefix` ("" is the base), sorted by path.
+
+        Not recursive: only direct children. An absent directory is empty.
+        """
+
+    def list_directories(self, prefix: str) -> list[str]:
+        """Names of the direct sub-directories of `prefix`, sorted."""
+
+    def stat(self, path: str) -> ObjectInfo:
+        """Raises `NotFound`."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """The bytes from `start`, at most `length`. Raises `NotFound`."""
+
+    def open_read(self, path: str) -> pa.NativeFile:
+        """Random access to an object that nobody rewrites (data files). Raises `NotFound`."""
+
+    def create(self, path: str, data: bytes) -> ObjectInfo:
+        """Make a new object. Raises `AlreadyExists`, `OutcomeUnknown`."""
+
+    def put(self, path: str, data: bytes) -> ObjectInfo:
+        """Make or overwrite an object. Raises `OutcomeUnknown`."""
+
+    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
+        """Overwrite the version with this etag.
+
+        Raises `PreconditionFailed` (another version, or none), `OutcomeUnknown`.
+        """
+
+    def delete(self, path: str) -> None:
+        """Remove an object; an absent one is fine. Raises `OutcomeUnknown`."""
+
+    def open_write(self, path: str) -> WriteStream:
+        """Stream a large new object."""
