@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -30,7 +31,11 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
     def every(self, interval_ms: int, step: Callable[[], None]) -> Timer:
-        """Run `step` each `interval_ms` beside the caller until the timer is stopped."""
+        """Run `step` each `interval_ms` beside the caller, the first time after one interval.
+
+        A step that raises is logged, and the next one runs all the same. When `stop` returns
+        (and was not called by the step itself), no step runs any more.
+        """
 
 
 class Ids(Protocol):
@@ -42,6 +47,9 @@ class Ids(Protocol):
         """A number in [0, 1)."""
 
 
+_log = logging.getLogger("hoodoo.env")
+
+
 class _ThreadTimer:
     def __init__(self, interval_ms: int, step: Callable[[], None]) -> None:
         self._stopped = threading.Event()
@@ -51,8 +59,14 @@ class _ThreadTimer:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._interval_s):
-            self._step()
+        due = time.monotonic() + self._interval_s
+        while not self._stopped.wait(due - time.monotonic()):
+            try:
+                self._step()
+            except Exception:  # whatever it is: a heartbeat must not stop at one failed beat
+                _log.exception("step_failed interval_s=%s", self._interval_s)
+            # Fixed beats, not fixed pauses; those that a slow step missed are left out.
+            due = max(due + self._interval_s, time.monotonic())
 
     def stop(self) -> None:
         self._stopped.set()
@@ -102,4 +116,9 @@ class Env:
         return cls(open_storage(uri, options), storage_options=options)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Env.of, (self.storage.uri, dict(self.storage_options)))
+        return (_rebuild, (self.storage, dict(self.storage_options)))
+
+
+def _rebuild(storage: Storage, storage_options: Mapping[str, str]) -> Env:
+    """An unpickled `Env`: storage pickles as its own recipe; clock and ids are this machine's."""
+    return Env(storage, storage_options=storage_options)

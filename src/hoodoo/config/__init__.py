@@ -1,1 +1,21 @@
+"""The `hoodie.*` keys that hoodoo honours; `ALL_KEYS` feeds the reference page."""
 
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from hoodoo.config import table, write
+from hoodoo.config.key import Key
+
+
+def keys_of(module: ModuleType) -> tuple[Key[Any], ...]:
+    """The keys that a module defines, in its order."""
+    return tuple(value for value in vars(module).values() if isinstance(value, Key))
+
+
+AREAS: dict[str, tuple[Key[Any], ...]] = {
+    "Table properties": keys_of(table),
+    "Writing": keys_of(write),
+}
+ALL_KEYS: tuple[Key[Any], ...] = tuple(key for keys in AREAS.values() for key in keys)

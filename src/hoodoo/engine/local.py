@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from hoodoo.engine.base import Item, Result
 
@@ -21,8 +21,8 @@ class LocalEngine:
         with ThreadPoolExecutor(min(self._threads, len(items))) as pool:
             futures = [pool.submit(task, item) for item in items]
             try:
-                return [future.result() for future in futures]
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                raise
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                # In the order of items, so that of several failures the same one is raised.
+                return [future.result() for future in futures if future in done]
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)

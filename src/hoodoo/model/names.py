@@ -27,9 +27,7 @@ BASE_FILE_EXTENSION = ".parquet"
 
 _INSTANT = re.compile(r"(\d+)(?:_(\d+))?\.([a-z]+)(?:\.([a-z]+))?\Z", re.ASCII)
 _BASE = re.compile(r"([A-Za-z0-9-]+)_([A-Za-z0-9-]+)_(\d+)\.(parquet|orc|hfile|lance)\Z", re.ASCII)
-_LOG = re.compile(
-    r"\.(.+)_(\d+)\.log\.(\d+)(?:_(\d+-\d+-\d+))?(\.cdc)?\Z", re.ASCII
-)
+_LOG = re.compile(r"\.(.+)_(\d+)\.log\.(\d+)(?:_(\d+-\d+-\d+))?(\.cdc)?\Z", re.ASCII)
 _MARKER = re.compile(r"(.+)\.marker\.(CREATE|MERGE|APPEND)\Z")
 _HISTORY_FILE = re.compile(r"(\d+)_(\d+)_(\d)\.parquet\Z", re.ASCII)
 _MANIFEST = re.compile(r"manifest_(\d+)\Z", re.ASCII)

@@ -1,1 +1,36 @@
+"""Storage of one table: where its files are, whatever the store."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hoodoo.errors import ConfigError
+from hoodoo.storage.base import Storage
+from hoodoo.storage.probe import probe_conditions
+from hoodoo.storage.uri import parse_uri
+
+__all__ = ["open_storage", "probe_conditions"]
+
+
+def open_storage(uri: str, options: Mapping[str, str] | None = None) -> Storage:
+    """The store below `uri`; `options` are the object store client's own (`aws_region`, ...).
+
+    Opens no connection and checks no existence. Raises `ConfigError`.
+    """
+    place = parse_uri(uri)
+    options = options or {}
+    # The stores are imported when asked for: a local table needs no object store client.
+    if place.scheme not in ("file", "memory"):
+        from hoodoo.storage.objects import ObjectStorage
+
+        return ObjectStorage(place, options)
+    for key in options:
+        reason = f"{place.scheme} storage has no options"
+        raise ConfigError(key=key, value="...", reason=reason)
+    if place.scheme == "memory":
+        from hoodoo.storage.memory import MemoryStorage
+
+        return MemoryStorage(place.place, place.path)
+    from hoodoo.storage.local import LocalStorage
+
+    return LocalStorage(place.path)

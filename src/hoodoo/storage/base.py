@@ -10,7 +10,7 @@ write got no answer, and plain `StorageError` for what retrying cannot mend (per
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a store knows of one object. `etag` changes with every write of the object."""
+    """What a store knows of one object.
+
+    `etag` changes with the object's content; stores that hash (S3) give equal bytes equal etags.
+    `modified_ms` is 0 in the answer of a write, which object stores do not date: ask `stat`.
+    """
 
     path: str
     size_bytes: int
@@ -31,8 +35,8 @@ class ObjectInfo:
 class WriteStream(Protocol):
     """A large new object in the making: visible after `close`, gone after `discard`.
 
-    Leaving a `with` block closes it, or discards it when an exception passes through.
-    It also serves pyarrow as a file object to write to (`write`, `flush`, `tell`, `closed`).
+    Leaving a `with` block closes it, or discards it when an exception passes through; one that
+    is dropped without either is discarded. It also serves pyarrow as a file object to write to (`write`, `flush`, `tell`, `closed`).
     """
 
     @property
@@ -68,8 +72,8 @@ class Storage(Protocol):
         Not recursive: only direct children. An absent directory is empty.
         """
 
-    def list_directories(self, prefix: str) -> list[str]:
-        """Names of the direct sub-directories of `prefix`, sorted."""
+    def list_directories(self, prefix: str) -> Sequence[str]:
+        """Names of the direct sub-directories of `prefix`, sorted; a disk may name empty ones."""
 
     def stat(self, path: str) -> ObjectInfo:
         """Raises `NotFound`."""
@@ -77,7 +81,7 @@ class Storage(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """The bytes from `start`, at most `length`. Raises `NotFound`."""
+        """The bytes from `start`, at most `length`, none after the end. Raises `NotFound`."""
 
     def open_read(self, path: str) -> pa.NativeFile:
         """Random access to an object that nobody rewrites (data files). Raises `NotFound`."""
@@ -98,4 +102,4 @@ class Storage(Protocol):
         """Remove an object; an absent one is fine. Raises `OutcomeUnknown`."""
 
     def open_write(self, path: str) -> WriteStream:
-        """Stream a large new object."""
+        """Stream a large new object; object stores hold it in memory until it is closed."""

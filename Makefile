@@ -1,0 +1,60 @@
+# `make` alone lists what there is. Every target builds its environment first, if need be.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+MAKEFLAGS += --no-print-directory
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check fmt lint types test-compat fuzz bench docs pins clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## Make the virtual environment (.venv)
+
+$(READY): pyproject.toml constraints.txt scripts/dev.py
+	@$(PYTHON) scripts/dev.py
+
+demo: $(READY) ## Make a table, write two commits, look at it, travel in time
+	@$(BIN)/python scripts/demo.py
+
+test: $(READY) ## Run all tests except those that need Apache Hudi itself
+	$(BIN)/python -m pytest -n2 -m "not compat"
+
+test-fast: $(READY) ## Run the tests that need no server and little time
+	$(BIN)/python -m pytest -n2 -q -m "not compat and not server and not fuzz"
+
+check: ## Run exactly what CI runs: lint, types, test, test-compat
+	@.ci/run
+
+fmt: $(READY) ## Format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lint: $(READY) ## Check style and formatting
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(READY) ## Check types (mypy, strict)
+	$(BIN)/mypy
+
+test-compat: $(READY) ## Read and write tables side by side with Apache Hudi (fetches it once)
+	$(BIN)/python -m pytest tests/compat
+
+fuzz: $(READY) ## Feed the readers broken files
+	$(BIN)/python -m pytest -n2 -m fuzz
+
+bench: $(READY) ## Measure reading, opening and listing
+	$(BIN)/python -m bench
+
+docs: $(READY) ## Write the generated pages of docs/
+	$(BIN)/python scripts/reference.py
+
+pins: $(READY) ## Pin the newest versions of all packages in constraints.txt
+	$(BIN)/uv pip compile pyproject.toml --extra test --upgrade --quiet -o constraints.txt \
+		--universal --python-version 3.11 --no-annotate \
+		--custom-compile-command "make pins (one set for Python 3.11 and newer)"
+
+clean: ## Remove the environment, caches and the demo table
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-table
+	find src tests scripts -name __pycache__ -prune -exec rm -rf {} +

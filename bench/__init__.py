@@ -1,0 +1,1 @@
+"""Benchmarks: what hoodoo costs against the plain way of doing the same."""

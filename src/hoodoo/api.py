@@ -1,0 +1,207 @@
+"""The interface that users hold: `create_table`, `open_table`, and `Table`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hoodoo.engine.base import Engine
+from hoodoo.engine.local import LocalEngine
+from hoodoo.errors import InputError
+from hoodoo.table.ref import TableRef, open_ref
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hoodoo.inspect.files import FilesReport
+    from hoodoo.inspect.timeline import InstantReport
+    from hoodoo.write.commit import CommitResult
+
+
+def create_table(
+    path: str,
+    *,
+    schema: Any,
+    record_key: str | Sequence[str],
+    name: str | None = None,
+    partition_by: str | Sequence[str] | None = None,
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    options: Mapping[str, object] | None = None,
+) -> Table:
+    """Create a table; `schema` is a pyarrow.Schema, Avro JSON, or a Spark StructType."""
+    from hoodoo.table.create import create_table as create
+
+    ref = create(
+        path,
+        schema=_arrow_schema(schema),
+        record_key=record_key,
+        name=name,
+        partition_by=partition_by,
+        ordering=ordering,
+        table_type=table_type,
+        options=options,
+    )
+    return Table(ref)
+
+
+def open_table(path: str, options: Mapping[str, object] | None = None) -> Table:
+    """Open a table that hoodoo or Apache Hudi wrote (versions 6, 8 and 9 to read, 9 to write)."""
+    return Table(open_ref(path, options))
+
+
+class Table:
+    """A table: read it, write it, look into it."""
+
+    def __init__(self, ref: TableRef, engine: Engine | None = None) -> None:
+        self._ref = ref
+        self._engine = engine or LocalEngine()
+
+    def __repr__(self) -> str:
+        properties = self._ref.properties
+        return f"Table({self.uri!r}, {properties.type.value}, version {properties.version.value})"
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self._ref.uri
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._ref.properties.name
+
+    @cached_property
+    def properties(self) -> Mapping[str, str]:
+        """`hoodie.properties` as it was when the table was opened."""
+        return dict(self._ref.properties.raw)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The present schema, without meta columns."""
+        from hoodoo.format.schema import without_meta_fields
+        from hoodoo.table.snapshot import take_snapshot
+
+        return without_meta_fields(take_snapshot(self._ref).schema)
+
+    # -- reads ------------------------------------------------------------------------------
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        as_of: str | date | None = None,
+        mode: str = "snapshot",
+    ) -> pa.Table:
+        """The rows, meta columns included unless `columns` says otherwise.
+
+        `filter` is SQL text, pyarrow filter tuples, or a pyarrow expression; `as_of` an instant
+        or a time; `mode` "snapshot", or "read_optimized": base files only, without logs.
+        """
+        from hoodoo.table.scan import scan
+
+        return scan(
+            self._ref,
+            self._engine,
+            columns=columns,
+            filter=filter,
+            as_of=_moment(as_of),
+            mode=mode,
+        )
+
+    def changes(
+        self,
+        *,
+        since: str | date,
+        until: str | date | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Rows changed after `since` (an instant or a time), up to and including `until`."""
+        from hoodoo.table.changes import read_changes
+
+        begin, end = _moment(since), _moment(until)
+        if begin is None:
+            raise InputError("changes needs `since`")
+        return read_changes(
+            self._ref,
+            self._engine,
+            since=begin,
+            until=end,
+            columns=list(columns) if columns is not None else None,
+        )
+
+    # -- writes -----------------------------------------------------------------------------
+
+    def insert(self, rows: Any) -> CommitResult:
+        """Add rows; keys that are there already are not looked for."""
+        from hoodoo.write import operations
+
+        return operations.insert(self._ref, rows, self._engine)
+
+    def bulk_insert(self, rows: Any) -> CommitResult:
+        """Add rows as new files, leaving existing ones alone."""
+        from hoodoo.write import operations
+
+        return operations.insert(self._ref, rows, self._engine, bulk=True)
+
+    def upsert(self, rows: Any) -> CommitResult:
+        """Update the rows whose keys are there, add the others."""
+        from hoodoo.write import operations
+
+        return operations.upsert(self._ref, rows, self._engine)
+
+    def delete(self, rows_or_keys: Any) -> CommitResult:
+        """Delete by key: a table with the key columns, or a list of keys."""
+        from hoodoo.write import operations
+
+        return operations.delete(self._ref, rows_or_keys, self._engine)
+
+    def insert_overwrite(self, rows: Any) -> CommitResult:
+        """Replace the rows of every partition that occurs in `rows`."""
+        from hoodoo.write import operations
+
+        return operations.overwrite(self._ref, rows, self._engine)
+
+    def insert_overwrite_table(self, rows: Any) -> CommitResult:
+        """Replace all rows of the table."""
+        from hoodoo.write import operations
+
+        return operations.overwrite(self._ref, rows, self._engine, whole=True)
+
+    def delete_partitions(self, partitions: Sequence[str]) -> CommitResult:
+        """Take all rows of these partitions (paths such as `city=sf`) out."""
+        from hoodoo.write import operations
+
+        return operations.delete_partitions(self._ref, partitions, self._engine)
+
+    # -- looking into it ----------------------------------------------------------------------
+
+    def timeline(self, *, include_archived: bool = False) -> list[InstantReport]:
+        """Instants, oldest first: action, state, requested, completed, age."""
+        from hoodoo.inspect.timeline import report_timeline
+
+        return report_timeline(self._ref, include_archived=include_archived)
+
+    def files(self, partition: str | None = None) -> FilesReport:
+        """File groups with their slices, and a histogram of file sizes."""
+        from hoodoo.inspect.files import report_files
+
+        return report_files(self._ref, partition=partition)
+
+
+def _moment(given: str | date | None) -> str | None:
+    if isinstance(given, date | datetime):
+        return given.isoformat()
+    if given is None or isinstance(given, str):
+        return given
+    raise InputError(f"{given!r} is neither an instant nor a time")
+
+
+def _arrow_schema(schema: Any) -> Any:
+    if hasattr(schema, "jsonValue"):  # a Spark StructType; pyspark is imported only if it is there
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(schema)
+    return schema

@@ -1,0 +1,75 @@
+"""The `hoodoo` program: its commands, and how it ends.
+
+A command is a function with typer annotations, in a module of its kind; `COMMANDS` registers it.
+It opens the table (`open_given`), asks `hoodoo.inspect` or the API, and prints through `output`.
+Exit codes: 0 done; 1 a `HoodooError`, told in one line on stderr; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from hoodoo import __version__
+from hoodoo.cli import create, look
+from hoodoo.cli.output import print_error, print_line
+from hoodoo.errors import HoodooError
+
+COMMANDS: tuple[Callable[..., None], ...] = (
+    create.create,
+    look.show,
+    look.schema,
+    look.timeline,
+    look.files,
+    look.scan,
+)
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HoodooError as error:
+            print_error(error)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    name="hoodoo",
+    cls=_Commands,
+    help="Lakehouse tables in Apache Hudi's format.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain text, and rich need not be imported
+)
+for _command in COMMANDS:
+    app.command()(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"hoodoo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def run() -> None:
+    """The entry point of the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a strange name is no reason to fail
+    app()

@@ -1,0 +1,110 @@
+"""Text for people or JSON for programs; nothing else in `cli` prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Data must not be able to move the cursor or break lines of a table.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+_CONTROLS |= {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
+
+_PIPE_WIDTH = 10_000
+
+
+def print_line(text: str = "") -> None:
+    """One line of text."""
+    sys.stdout.write(f"{text}\n")
+
+
+def print_error(error: Exception) -> None:
+    """An error in one line on stderr."""
+    sys.stderr.write(f"hoodoo: {' '.join(str(error).split())}\n")
+
+
+def print_json(value: object) -> None:
+    """A report (dataclasses, mappings, sequences) as one JSON document."""
+    import json
+
+    print_line(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+def plain(value: Any) -> Any:
+    """A report as JSON knows it: dataclasses become objects."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Collection[str] = ()
+) -> None:
+    """Rows in aligned columns; columns named in `numbers` are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for header in headers:
+        text = Text(cell(header))
+        table.add_column(text, justify="right" if header in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))
+    console = _console()
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        print_line(line.rstrip())
+
+
+def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
+    """Names and values, one pair a line."""
+    texts = [(name, cell(value)) for name, value in pairs]
+    width = max((len(name) for name, _ in texts), default=0)
+    for name, text in texts:
+        print_line(f"{name:<{width}}  {text}".rstrip())
+
+
+def cell(value: object) -> str:
+    """A value as text on one line; nothing for None."""
+    return "" if value is None else str(value).translate(_CONTROLS)
+
+
+def size_text(size_bytes: int) -> str:
+    """`12 B`, `1.5 MiB`: the largest unit that gives at least 1."""
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.1f}".removesuffix(".0") + f" {unit}"
+
+
+def age_text(seconds: float | None) -> str:
+    """`2d 3h`, `3h 12m`, `12m 5s`, `5s`: the two largest units."""
+    if seconds is None:
+        return ""
+    left = int(abs(seconds))
+    parts: list[str] = []
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        if count or parts or unit == "s":
+            parts.append(f"{count}{unit}")
+    return ("-" if seconds <= -1 else "") + " ".join(parts[:2])
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    # A pipe has no width: rich would assume 80 columns and fold what a program wants whole.
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    return Console(width=width, highlight=False, emoji=False, markup=False, soft_wrap=False)

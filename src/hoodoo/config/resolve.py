@@ -1,0 +1,73 @@
+"""Options as users give them -> one immutable `Config` that answers by `Key`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hoodoo.config.key import Key, T
+from hoodoo.errors import ConfigError
+
+log = logging.getLogger("hoodoo.config")
+
+_warned: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings by key; absent ones have their default."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, key: Key[T]) -> T:
+        """The value of a key: set under its name or an alias, else the default."""
+        for name in (key.name, *key.aliases):
+            if name in self.values:
+                return key.read(self.values[name], name=name)
+        return key.default
+
+    def sets(self, key: Key[T]) -> bool:
+        """Whether a key was given at all."""
+        return any(name in self.values for name in (key.name, *key.aliases))
+
+    def over(self, lower: Mapping[str, str]) -> Config:
+        """This config on top of `lower`."""
+        return Config({**lower, **self.values})
+
+
+def split_options(options: Mapping[str, object] | None) -> tuple[Config, dict[str, str]]:
+    """Table options (`hoodie.*`) and storage options (all others), as text."""
+    table: dict[str, str] = {}
+    storage: dict[str, str] = {}
+    for name, value in (options or {}).items():
+        if not isinstance(name, str):
+            raise ConfigError(key=repr(name), value=value, reason="an option's name is a text")
+        (table if name.startswith("hoodie.") else storage)[name] = as_text(name, value)
+    return Config(table), storage
+
+
+def as_text(name: str, value: object) -> str:
+    """A typed option value as the text that would stand in a properties file."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int() | float():
+            return str(value)
+        case list() | tuple():
+            return ",".join(str(item) for item in value)
+        case _:
+            kind = type(value).__name__
+            raise ConfigError(key=name, value=value, reason=f"a {kind} cannot be an option")
+
+
+def check(config: Config, known: Iterable[Key[object]]) -> None:
+    """Fail on bad values of known keys now rather than later; warn once of unknown keys."""
+    names: set[str] = set()
+    for key in known:
+        names.update((key.name, *key.aliases))
+        config.get(key)
+    for name in config.values:
+        if name not in names and name not in _warned:
+            _warned.add(name)
+            log.warning("unknown_option key=%s", name)

@@ -1,0 +1,128 @@
+"""Data blocks: rows as Avro, as Parquet, and change records.
+
+    Avro     int32 3, version of the content; int32 number of records;
+             per record int32 length, then Avro binary by the schema in the header
+    Parquet  one whole Parquet file
+    CDC      like Avro; the records are changes, in files that end in .cdc
+
+HFile blocks belong to the metadata table and are read with it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodoo.errors import CorruptBlock, Unsupported, UnsupportedVersion
+from hoodoo.format import avro_rows
+from hoodoo.format.log.blocks import Block, BlockType, Header, HeaderKey
+from hoodoo.model.instant import InstantTime
+
+_VERSION = 3
+_READABLE_VERSIONS = (1, 2, 3)  # one layout
+_INT = struct.Struct(">i")
+_HEAD = struct.Struct(">ii")
+
+
+def parquet_block(
+    rows: pa.Table,
+    *,
+    instant_time: InstantTime,
+    schema_json: str,
+    extra: Header | None = None,
+    compression: str = "zstd",
+) -> Block:
+    """A block of rows as a Parquet file; columns as in a base file, meta columns first."""
+    sink = pa.BufferOutputStream()
+    # Without ARROW:schema the types are Parquet's own, the same for every reader.
+    with pq.ParquetWriter(sink, rows.schema, compression=compression, store_schema=False) as file:
+        file.write_table(rows)
+        file.add_key_value_metadata({"parquet.avro.schema": schema_json})
+    content = memoryview(sink.getvalue()).cast("B")
+    return Block(BlockType.PARQUET_DATA, _header(instant_time, schema_json, extra), content)
+
+
+def avro_block(
+    rows: pa.Table,
+    *,
+    instant_time: InstantTime,
+    schema_json: str,
+    extra: Header | None = None,
+) -> Block:
+    """A block of rows as Avro records."""
+    content = _encode_avro(rows, schema_json)
+    return Block(BlockType.AVRO_DATA, _header(instant_time, schema_json, extra), content)
+
+
+def cdc_block(
+    changes: pa.Table,
+    *,
+    instant_time: InstantTime,
+    schema_json: str,
+    extra: Header | None = None,
+) -> Block:
+    """A block of change records; it goes into a file of its own, named .cdc."""
+    content = _encode_avro(changes, schema_json)
+    return Block(BlockType.CDC_DATA, _header(instant_time, schema_json, extra), content)
+
+
+def decode_data(block: Block, *, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a data or CDC block in block order; of `columns`, those that the block has."""
+    if block.type is BlockType.PARQUET_DATA:
+        return _decode_parquet(block, columns)
+    if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
+        rows = avro_rows.decode_records(_avro_records(block), block.schema_json)
+        return (
+            rows if columns is None else rows.select([c for c in columns if c in rows.column_names])
+        )
+    raise Unsupported(f"reading rows from {block.type.name} log blocks")
+
+
+def _header(instant_time: InstantTime, schema_json: str, extra: Header | None) -> Header:
+    required = {HeaderKey.INSTANT_TIME: str(instant_time), HeaderKey.SCHEMA: schema_json}
+    return {**required, **(extra or {})}
+
+
+def _decode_parquet(block: Block, columns: Sequence[str] | None) -> pa.Table:
+    try:
+        rows = pq.ParquetFile(pa.BufferReader(block.content)).read(columns=columns)
+    except (pa.ArrowException, OSError, MemoryError, ValueError, OverflowError) as error:
+        raise CorruptBlock(f"not a Parquet file: {error}", offset=block.offset) from None
+    return rows.replace_schema_metadata(None)
+
+
+def _avro_records(block: Block) -> list[memoryview]:
+    """The Avro binary of each record."""
+    content = memoryview(block.content)
+    if len(content) < _HEAD.size:
+        raise CorruptBlock("an Avro block without a version", offset=block.offset)
+    version, count = _HEAD.unpack_from(content)
+    if version not in _READABLE_VERSIONS:
+        raise UnsupportedVersion(what="Avro block version", version=version)
+    pos, end = _HEAD.size, len(content)
+    if not 0 <= count * _INT.size <= end - pos:
+        raise CorruptBlock(f"{count} records do not fit", offset=block.offset)
+    records: list[memoryview] = []
+    for _ in range(count):
+        if end - pos < _INT.size:
+            raise CorruptBlock("the records end too early", offset=block.offset)
+        (length,) = _INT.unpack_from(content, pos)
+        pos += _INT.size
+        if not 0 <= length <= end - pos:
+            raise CorruptBlock(f"a record of {length} bytes does not fit", offset=block.offset)
+        records.append(content[pos : pos + length])
+        pos += length
+    if pos != end:
+        raise CorruptBlock(f"{end - pos} bytes after the records", offset=block.offset)
+    return records
+
+
+def _encode_avro(rows: pa.Table, schema_json: str) -> bytes:
+    records = avro_rows.encode_records(rows, schema_json)
+    parts = [_HEAD.pack(_VERSION, len(records))]
+    for record in records:
+        parts += (_INT.pack(len(record)), record)
+    return b"".join(parts)

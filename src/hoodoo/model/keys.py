@@ -1,0 +1,155 @@
+"""Record keys and partition paths: the text rules, one value at a time.
+
+Vectorised versions over Arrow columns are in `hoodoo.rows.keys`; they call these functions on
+distinct values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+
+from hoodoo.errors import InputError
+from hoodoo.model.dates import TimestampRule
+from hoodoo.model.paths import PartitionPath
+
+NULL_KEY = "__null__"
+EMPTY_KEY = "__empty__"
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+_ESCAPED = frozenset(chr(code) for code in (*range(0x20), 0x7F)) | set("\"#%'*/:=?\\{[]^")
+
+
+class KeyGenerator(Enum):
+    """How keys and partition paths are made of columns; values are Apache Hudi's words."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    TIMESTAMP = "TIMESTAMP"
+    NON_PARTITION = "NON_PARTITION"
+    CUSTOM = "CUSTOM"
+    OTHER = "OTHER"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """How this table makes record keys and partition paths."""
+
+    generator: KeyGenerator
+    record_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    hive_style: bool = False
+    url_encode: bool = False
+    timestamp: TimestampRule | None = None
+
+    @property
+    def is_partitioned(self) -> bool:
+        return bool(self.partition_fields) and self.generator is not KeyGenerator.NON_PARTITION
+
+    @property
+    def has_composite_keys(self) -> bool:
+        """Whether keys are written `field:value,...`: several fields, or COMPLEX with one."""
+        return len(self.record_fields) > 1 or self.generator is KeyGenerator.COMPLEX
+
+    def partition_path(self, values: Sequence[object]) -> PartitionPath:
+        """The partition path of one row, from the values of the partition fields."""
+        if not self.is_partitioned:
+            return PartitionPath("")
+        segments = map(self.segment, self.partition_fields, values)
+        return PartitionPath("/".join(segments))
+
+    def segment(self, field: str, value: object) -> str:
+        """One level of a partition path (several, for a date format with slashes)."""
+        text = self.timestamp.path_of(value) if self.timestamp is not None else text_of(value)
+        if not text:
+            text = NULL_PARTITION
+        elif self.url_encode:
+            text = escape(text)
+        if text.startswith("/") or text.endswith("/") or "//" in text:
+            raise InputError(
+                f"partition value {text!r} of {field} cannot be a directory name; "
+                "set hoodie.datasource.write.partitionpath.urlencode=true"
+            )
+        if any(part in (".", "..") for part in text.split("/")):
+            raise InputError(f"partition value {text!r} of {field} cannot be a directory name")
+        return f"{field}={text}" if self.hive_style else text
+
+    def values_in(self, path: PartitionPath) -> dict[str, str | None]:
+        """Texts of the partition fields that a path or its leading part tells; {} if unclear."""
+        if not self.is_partitioned or self.timestamp is not None:
+            return {}
+        segments = path.split("/") if path else []
+        if len(segments) > len(self.partition_fields):
+            return {}  # a value with a slash in it: levels do not match fields
+        found: dict[str, str | None] = {}
+        for field, segment in zip(self.partition_fields, segments, strict=False):
+            text = segment.removeprefix(f"{field}=") if self.hive_style else segment
+            text = unescape(text) if self.url_encode else text
+            found[field] = None if text == NULL_PARTITION else text
+        return found
+
+
+def text_of(value: object) -> str:
+    """A value as it stands in keys and partition paths; null is the empty text."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case Decimal():
+            return format(value, "f")
+        case float():
+            return java_double(value)
+        case datetime():
+            raise InputError("a point in time is not a key: use its number, or a date format")
+        case date():
+            return value.isoformat()
+        case _:
+            raise InputError(f"a value of type {type(value).__name__} cannot be a key")
+
+
+def java_double(value: float) -> str:
+    """The text of a double as Java prints it, which is what Apache Hudi puts into paths."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).lstrip("0") or "0"
+    point = len(text) + exponent  # position of the decimal point in `text`
+    text = text.rstrip("0") or "0"
+    minus = "-" if sign else ""
+    if text == "0":
+        return f"{minus}0.0"
+    if -3 < point <= 7:
+        if point <= 0:
+            return f"{minus}0.{'0' * -point}{text}"
+        whole, fraction = text[:point].ljust(point, "0"), text[point:]
+        return f"{minus}{whole}.{fraction or '0'}"
+    return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
+
+
+def escape(text: str) -> str:
+    """Percent-escape the characters that Apache Hudi escapes in partition values, only those."""
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+def unescape(text: str) -> str:
+    """Undo `escape`; a percent sign that starts no escape stays."""
+    head, *parts = text.split("%")
+    out = [head]
+    for part in parts:
+        code = part[:2]
+        if len(code) == 2 and all(char in "0123456789abcdefABCDEF" for char in code):
+            out.append(chr(int(code, 16)) + part[2:])
+        else:
+            out.append("%" + part)
+    return "".join(out)

@@ -1,0 +1,63 @@
+"""Which of two versions of a record wins. `hoodoo.rows.merge` applies this to Arrow tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class MergeMode(Enum):
+    """How versions of one record are ordered."""
+
+    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+    CUSTOM = "CUSTOM"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRule:
+    """The table's merge mode, and the fields whose larger value wins under event time."""
+
+    mode: MergeMode
+    ordering_fields: tuple[str, ...] = ()
+
+    @property
+    def by_event_time(self) -> bool:
+        return self.mode is MergeMode.EVENT_TIME_ORDERING and bool(self.ordering_fields)
+
+
+COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+
+_MODE_OF_STRATEGY = {
+    COMMIT_TIME_STRATEGY: MergeMode.COMMIT_TIME_ORDERING,
+    EVENT_TIME_STRATEGY: MergeMode.EVENT_TIME_ORDERING,
+}
+_MODE_OF_PAYLOAD = {
+    "OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME_ORDERING,
+    "DefaultHoodieRecordPayload": MergeMode.EVENT_TIME_ORDERING,
+    "EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING,
+}
+
+
+def infer_mode(
+    *,
+    mode: MergeMode | None,
+    strategy_id: str | None,
+    payload_class: str | None,
+    has_ordering: bool,
+    payload_decides: bool,
+) -> MergeMode:
+    """The merge mode of a table; old versions tell it by payload class, newer by strategy."""
+    if mode is not None:
+        return mode
+    by_strategy = _MODE_OF_STRATEGY.get(strategy_id, MergeMode.CUSTOM) if strategy_id else None
+    by_payload = (
+        _MODE_OF_PAYLOAD.get(payload_class.rpartition(".")[2], MergeMode.CUSTOM)
+        if payload_class
+        else None
+    )
+    told = (by_payload or by_strategy) if payload_decides else (by_strategy or by_payload)
+    if told is not None:
+        return told
+    return MergeMode.EVENT_TIME_ORDERING if has_ordering else MergeMode.COMMIT_TIME_ORDERING

@@ -1,0 +1,201 @@
+"""What pending instants intend: compaction, clustering, clean, rollback, restore, index plans.
+
+Attributes are the format's own field names in snake case, in the format's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from hoodoo.model.commit import IndexPartitionInfo, InstantInfo
+from hoodoo.model.files import FileGroupId
+from hoodoo.model.names import FileId
+from hoodoo.model.paths import PartitionPath
+
+
+class PlanPolicy(Enum):
+    """What may become of a plan whose execution failed, or which nobody executes."""
+
+    PERSISTENT = "persistent"
+    """It stays until an execution completes."""
+    REMOVABLE = "removable"
+    """A clean may roll it back, and then it is never executed."""
+    CANCELLABLE = "cancellable"
+    """Anyone may ask for its end, even while it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOperation:
+    """One file slice to compact; file names without their partition path."""
+
+    base_instant_time: str | None
+    delta_file_paths: tuple[str, ...] | None = None
+    data_file_path: str | None = None
+    file_id: FileId | None
+    partition_path: PartitionPath | None = None
+    metrics: Mapping[str, float] | None = None
+    bootstrap_file_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStrategy:
+    """How a compaction was asked to choose and run its operations."""
+
+    compactor_class_name: str | None = None
+    strategy_params: Mapping[str, str] | None = None
+    version: int | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """A requested compaction or log compaction."""
+
+    operations: tuple[CompactionOperation, ...] = ()
+    extra_metadata: Mapping[str, str] | None = None
+    version: int | None = 2
+    strategy: CompactionStrategy | None = None
+    preserve_hoodie_metadata: bool | None = False
+    missing_schedule_partitions: tuple[str, ...] | None = None
+
+    def file_groups(self) -> frozenset[FileGroupId]:
+        """The file groups that the plan rewrites."""
+        return frozenset(
+            FileGroupId(operation.partition_path or PartitionPath(""), operation.file_id)
+            for operation in self.operations
+            if operation.file_id
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceInfo:
+    """One file slice that a clustering reads; file paths are whole, with the table's place."""
+
+    data_file_path: str | None = None
+    delta_file_paths: tuple[str, ...] | None = None
+    file_id: FileId | None
+    partition_path: PartitionPath | None = None
+    bootstrap_file_path: str | None = None
+    version: int | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusteringGroup:
+    """Slices that are rewritten together."""
+
+    slices: tuple[SliceInfo, ...] = ()
+    metrics: Mapping[str, float] | None = None
+    num_output_file_groups: int | None = 1
+    extra_metadata: Mapping[str, str] | None = None
+    version: int | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusteringStrategy:
+    """How a clustering lays out its rows."""
+
+    strategy_class_name: str | None = None
+    strategy_params: Mapping[str, str] | None = None
+    version: int | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusteringPlan:
+    """Which file groups a clustering replaces, and how."""
+
+    input_groups: tuple[ClusteringGroup, ...] = ()
+    strategy: ClusteringStrategy | None = None
+    extra_metadata: Mapping[str, str] | None = None
+    version: int | None = 1
+    preserve_hoodie_metadata: bool | None = None
+    missing_schedule_partitions: tuple[str, ...] | None = None
+
+    def file_groups(self) -> frozenset[FileGroupId]:
+        """The file groups that the plan replaces."""
+        return frozenset(
+            FileGroupId(piece.partition_path or PartitionPath(""), piece.file_id)
+            for group in self.input_groups
+            for piece in group.slices
+            if piece.file_id
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedReplaceMetadata:
+    """A requested clustering with its plan; for an insert overwrite every field is null."""
+
+    operation_type: str | None = None
+    clustering_plan: ClusteringPlan | None = None
+    extra_metadata: Mapping[str, str] | None = None
+    version: int | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionInstant:
+    """Names an instant in its state inside a cleaner plan."""
+
+    requested_time: str
+    action: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanFileInfo:
+    """One file to delete, with its whole path."""
+
+    file_path: str | None = None
+    is_bootstrap_base_file: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerPlan:
+    """A requested clean. `files_to_be_deleted_per_partition` is the old form of version 1."""
+
+    earliest_instant_to_retain: ActionInstant | None = None
+    last_completed_commit_timestamp: str = ""
+    policy: str
+    files_to_be_deleted_per_partition: Mapping[PartitionPath, tuple[str, ...]] | None = None
+    version: int | None = 2
+    file_paths_to_be_deleted_per_partition: (
+        Mapping[PartitionPath, tuple[CleanFileInfo, ...]] | None
+    ) = None
+    partitions_to_be_deleted: tuple[str, ...] | None = None
+    extra_metadata: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackRequest:
+    """Files of one file group to delete, with their whole paths."""
+
+    partition_path: PartitionPath
+    file_id: FileId | None = None
+    latest_base_instant: str | None = None
+    files_to_be_deleted: tuple[str, ...] = ()
+    log_blocks_to_be_deleted: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackPlan:
+    """A requested rollback."""
+
+    instant_to_rollback: InstantInfo | None = None
+    rollback_requests: tuple[RollbackRequest, ...] = ()
+    version: int | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan:
+    """A requested restore: the instants to roll back, newest first."""
+
+    instants_to_rollback: tuple[InstantInfo, ...] = ()
+    version: int | None = 2
+    savepoint_to_restore_timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexPlan:
+    """A requested index build."""
+
+    version: int | None = 1
+    index_partition_infos: tuple[IndexPartitionInfo, ...] = ()

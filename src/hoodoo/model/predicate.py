@@ -1,0 +1,355 @@
+"""Row filters: a small tree, parsed from SQL text, and the question that prunes files.
+
+`hoodoo.rows.filter` turns a tree into an Arrow expression; `may_match` asks whether a file or
+partition whose column ranges are known can hold a row for which the filter is true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from hoodoo.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`column op value`; null on either side makes it neither true nor false."""
+
+    column: str
+    op: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`column in (values)`."""
+
+    column: str
+    values: tuple[Any, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`column is null`."""
+
+    column: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """`column like 'pattern'` with % and _."""
+
+    column: str
+    pattern: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Every term is true."""
+
+    terms: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one term is true."""
+
+    terms: tuple[Predicate, ...]
+
+
+Predicate = Compare | In | IsNull | Like | All | AnyOf
+
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def negate(predicate: Predicate) -> Predicate:
+    """A predicate that is true where this one is false (and neither where it is neither)."""
+    match predicate:
+        case Compare(column, op, value):
+            return Compare(column, _OPPOSITE[op], value)
+        case In(column, values, negated):
+            return In(column, values, not negated)
+        case IsNull(column, negated):
+            return IsNull(column, not negated)
+        case Like(column, pattern, negated):
+            return Like(column, pattern, not negated)
+        case All(terms):
+            return AnyOf(tuple(negate(term) for term in terms))
+        case AnyOf(terms):
+            return All(tuple(negate(term) for term in terms))
+
+
+def columns_of(predicate: Predicate) -> frozenset[str]:
+    """The columns that a predicate looks at."""
+    if isinstance(predicate, All | AnyOf):
+        return frozenset().union(*(columns_of(term) for term in predicate.terms))
+    return frozenset((predicate.column,))
+
+
+def map_values(predicate: Predicate, change: Callable[[str, Any], Any]) -> Predicate:
+    """The same predicate with each literal replaced by `change(column, literal)`."""
+    match predicate:
+        case Compare(column, op, value):
+            return Compare(column, op, change(column, value))
+        case In(column, values, negated):
+            return In(column, tuple(change(column, value) for value in values), negated)
+        case All(terms):
+            return All(tuple(map_values(term, change) for term in terms))
+        case AnyOf(terms):
+            return AnyOf(tuple(map_values(term, change) for term in terms))
+        case _:
+            return predicate
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """What is known of a column's values in a file; None bounds mean unknown."""
+
+    low: Any = None
+    high: Any = None
+    may_be_null: bool = True
+    may_have_values: bool = True
+
+    @classmethod
+    def exactly(cls, value: Any) -> ValueRange:
+        """The range of one known value, null included."""
+        if value is None:
+            return cls(may_have_values=False)
+        return cls(value, value, may_be_null=False)
+
+
+def may_match(predicate: Predicate, ranges: Mapping[str, ValueRange]) -> bool:
+    """Whether some row within these ranges can make the predicate true. Errs towards yes."""
+    if isinstance(predicate, All):
+        return all(may_match(term, ranges) for term in predicate.terms)
+    if isinstance(predicate, AnyOf):
+        return any(may_match(term, ranges) for term in predicate.terms)
+    known = ranges.get(predicate.column)
+    if known is None:
+        return True
+    if isinstance(predicate, IsNull):
+        return known.may_have_values if predicate.negated else known.may_be_null
+    if not known.may_have_values:
+        return False
+    try:
+        return _value_may_match(predicate, known)
+    except TypeError:  # literal and statistics of kinds that do not compare
+        return True
+
+
+def _value_may_match(predicate: Compare | In | Like, known: ValueRange) -> bool:
+    low, high = known.low, known.high
+    match predicate:
+        case Compare(_, op, value):
+            return value is not None and _compare_may_match(op, value, low, high)
+        case In(_, values, False):
+            return any(v is not None and _compare_may_match("=", v, low, high) for v in values)
+        case In(_, values, True):
+            # `x not in (..., null)` is never true.
+            return None not in values and not (low is not None and low == high and low in values)
+        case Like(_, pattern, False):
+            prefix = re.split(r"[%_\\]", pattern, maxsplit=1)[0]
+            below = high is not None and high < prefix
+            return not below and not (low is not None and low[: len(prefix)] > prefix)
+        case _:
+            return True
+
+
+def _compare_may_match(op: str, value: Any, low: Any, high: Any) -> bool:
+    match op:
+        case "=":
+            return not (low is not None and value < low) and not (high is not None and value > high)
+        case "!=":
+            return not (low is not None and low == high == value)
+        case "<":
+            return not (low is not None and low >= value)
+        case "<=":
+            return not (low is not None and low > value)
+        case ">":
+            return not (high is not None and high <= value)
+        case _:
+            return not (high is not None and high < value)
+
+
+def from_tuples(filters: Sequence[Any]) -> Predicate:
+    """pyarrow's spelling: a list of (column, op, value), or a list of such lists (any of)."""
+    if all(isinstance(item, tuple) for item in filters):
+        return All(tuple(_from_tuple(item) for item in filters))
+    if all(isinstance(item, list) for item in filters):
+        return AnyOf(tuple(from_tuples(item) for item in filters))
+    raise InputError("a filter list holds (column, op, value) tuples, or lists of them")
+
+
+def _from_tuple(item: tuple[Any, ...]) -> Predicate:
+    if len(item) != 3 or not isinstance(item[0], str):
+        raise InputError(f"{item!r} is not a (column, op, value) filter")
+    column, op, value = item
+    op = {"==": "=", "<>": "!="}.get(op, op)
+    if op in ("in", "not in"):
+        return In(column, tuple(value), op == "not in")
+    if op not in _OPPOSITE:
+        raise InputError(f"unknown operator {op!r} in filter {item!r}")
+    return Compare(column, op, value)
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<number>[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)
+    | (?P<string>'(?:[^']|'')*')
+    | (?P<quoted>`[^`]+`|"[^"]+")
+    | (?P<word>[^\W\d][\w.]*)
+    | (?P<op><=|>=|<>|!=|==|=|<|>|\(|\)|,)
+    )""",
+    re.VERBOSE,
+)
+_MAX_DEPTH = 100
+
+
+def parse_filter(text: str) -> Predicate:
+    """Read `city = 'sf' and (fare > 10 or note is null)`; `InputError` says where it fails."""
+    return _Parser(text).parse()
+
+
+class _Parser:
+    """Recursive descent over: or > and > not > comparison."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(self._tokenise())
+        self._position = 0
+        self._depth = 0
+
+    def _tokenise(self) -> Iterator[tuple[str, str, int]]:
+        position = 0
+        while self._text[position:].strip():
+            match = _TOKEN.match(self._text, position)
+            if match is None or match.lastgroup is None:
+                raise self._error("unexpected character", position)
+            yield match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)
+            position = match.end()
+
+    def _error(self, reason: str, position: int) -> InputError:
+        near = self._text[position : position + 20].strip()
+        where = f"near {near!r}" if near else "at the end"
+        return InputError(f"filter {self._text!r}: {reason} {where}")
+
+    def _peek(self) -> tuple[str, str, int]:
+        if self._position < len(self._tokens):
+            return self._tokens[self._position]
+        return ("end", "", len(self._text))
+
+    def _take_word(self, *words: str) -> bool:
+        kind, text, _ = self._peek()
+        if kind in ("word", "op") and text.lower() in words:
+            self._position += 1
+            return True
+        return False
+
+    def _expect(self, word: str) -> None:
+        if not self._take_word(word):
+            raise self._error(f"expected {word!r}", self._peek()[2])
+
+    def parse(self) -> Predicate:
+        found = self._any_of()
+        if self._peek()[0] != "end":
+            raise self._error("unexpected text", self._peek()[2])
+        return found
+
+    def _any_of(self) -> Predicate:
+        terms = [self._all()]
+        while self._take_word("or"):
+            terms.append(self._all())
+        return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
+
+    def _all(self) -> Predicate:
+        terms = [self._term()]
+        while self._take_word("and"):
+            terms.append(self._term())
+        return terms[0] if len(terms) == 1 else All(tuple(terms))
+
+    def _term(self) -> Predicate:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise self._error("nested too deeply", self._peek()[2])
+        try:
+            if self._take_word("not"):
+                return negate(self._term())
+            if self._take_word("("):
+                found = self._any_of()
+                self._expect(")")
+                return found
+            return self._comparison()
+        finally:
+            self._depth -= 1
+
+    def _comparison(self) -> Predicate:
+        column = self._column()
+        if self._take_word("is"):
+            negated = self._take_word("not")
+            self._expect("null")
+            return IsNull(column, negated)
+        negated = self._take_word("not")
+        if self._take_word("in"):
+            return In(column, self._list(), negated)
+        if self._take_word("like"):
+            return Like(column, self._string(), negated)
+        if self._take_word("between"):
+            low = self._literal()
+            self._expect("and")
+            between = All((Compare(column, ">=", low), Compare(column, "<=", self._literal())))
+            return negate(between) if negated else between
+        kind, op, position = self._peek()
+        op = {"==": "=", "<>": "!="}.get(op, op)
+        if negated or kind != "op" or op not in _OPPOSITE:
+            raise self._error("expected a comparison", position)
+        self._position += 1
+        return Compare(column, op, self._literal())
+
+    def _column(self) -> str:
+        kind, text, position = self._peek()
+        if kind == "quoted":
+            text = text[1:-1]
+        elif kind != "word":
+            raise self._error("expected a column name", position)
+        self._position += 1
+        return text
+
+    def _list(self) -> tuple[Any, ...]:
+        self._expect("(")
+        values = [self._literal()]
+        while self._take_word(","):
+            values.append(self._literal())
+        self._expect(")")
+        return tuple(values)
+
+    def _string(self) -> str:
+        kind, text, position = self._peek()
+        if kind != "string":
+            raise self._error("expected a text in single quotes", position)
+        self._position += 1
+        return text[1:-1].replace("''", "'")
+
+    def _literal(self) -> Any:
+        kind, text, position = self._peek()
+        if kind == "string":
+            return self._string()
+        self._position += 1
+        if kind == "number":
+            return int(text) if text.lstrip("+-").isdigit() else float(text)
+        word = text.lower() if kind == "word" else ""
+        if word in ("true", "false", "null"):
+            return {"true": True, "false": False, "null": None}[word]
+        if word in ("date", "timestamp"):
+            iso = self._string()
+            try:
+                return date.fromisoformat(iso) if word == "date" else datetime.fromisoformat(iso)
+            except ValueError:
+                raise self._error(f"{iso!r} is not a {word}", position) from None
+        raise self._error("expected a value", position)

@@ -1,0 +1,68 @@
+"""What a table is: its type, version and properties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hoodoo.model.keys import KeyRule
+from hoodoo.model.merge import MergeRule
+from hoodoo.model.paths import TimelinePaths
+
+
+class TableType(Enum):
+    """Copy-on-write rewrites base files; merge-on-read appends log files."""
+
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class TableVersion(Enum):
+    """The versions of the format that we know. It answers questions; nobody compares numbers."""
+
+    SIX = 6
+    EIGHT = 8
+    NINE = 9
+
+    @property
+    def timeline_layout(self) -> int:
+        return 1 if self is TableVersion.SIX else 2
+
+    @property
+    def slices_by_completion(self) -> bool:
+        """Whether a log file belongs to a slice by its completion time, not by its name."""
+        return self is not TableVersion.SIX
+
+    @property
+    def appends_to_logs(self) -> bool:
+        """Whether writers append to log files, so that a crash may leave half a block in one."""
+        return self is TableVersion.SIX
+
+    @property
+    def payload_decides_merging(self) -> bool:
+        return self is TableVersion.SIX
+
+    @property
+    def is_writable(self) -> bool:
+        return self is TableVersion.NINE
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperties:
+    """`hoodie.properties`, typed; `raw` keeps every key as it stands in the file."""
+
+    name: str
+    type: TableType
+    version: TableVersion
+    timeline: TimelinePaths
+    keys: KeyRule
+    merge: MergeRule
+    create_schema: str | None = None
+    database: str | None = None
+    populates_meta_fields: bool = True
+    metadata_partitions: tuple[str, ...] = ()
+    metadata_partitions_inflight: tuple[str, ...] = ()
+    drops_partition_columns: bool = False
+    base_file_format: str = "PARQUET"
+    raw: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)

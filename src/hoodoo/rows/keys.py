@@ -1,0 +1,101 @@
+"""Record keys and partition paths of whole Arrow columns; the text rules are in `model.keys`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.errors import InputError
+from hoodoo.model.keys import EMPTY_KEY, NULL_KEY, KeyRule, text_of
+
+
+def record_keys(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray:
+    """The record key of every row; null or empty keys are an `InputError`."""
+    fields = rule.record_fields
+    if not fields:
+        raise InputError("the table has no record key fields (hoodie.table.recordkey.fields)")
+    texts = [_as_text(field_values(rows, field), field) for field in fields]
+    if not rule.has_composite_keys:
+        keys = texts[0]
+        bad = pc.or_kleene(pc.is_null(keys), pc.equal(keys, ""))
+        _refuse(rows, bad, f"record key {fields[0]} is null or empty")
+        return keys
+    absent = None
+    parts = []
+    for field, text in zip(fields, texts, strict=True):
+        is_null, is_empty = pc.is_null(text), pc.equal(text, "")
+        missing = pc.or_(is_null, pc.fill_null(is_empty, False))
+        absent = missing if absent is None else pc.and_(absent, missing)
+        text = pc.if_else(pc.fill_null(is_empty, False), EMPTY_KEY, pc.fill_null(text, NULL_KEY))
+        parts.append(pc.binary_join_element_wise(f"{field}:", text, ""))
+    _refuse(rows, absent, f"all parts of the record key {','.join(fields)} are null or empty")
+    return pc.binary_join_element_wise(*parts, ",")
+
+
+def partition_paths(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray:
+    """The partition path of every row."""
+    if not rule.is_partitioned:
+        return pa.chunked_array([pa.repeat("", rows.num_rows)])
+    segments = []
+    for field in rule.partition_fields:
+        encoded = field_values(rows, field).combine_chunks().dictionary_encode("encode")
+        values = _plain_values(encoded.dictionary, keep_times=rule.timestamp is not None)
+        texts = pa.array([rule.segment(field, value) for value in values], pa.string())
+        segments.append(texts.take(encoded.indices))
+    if len(segments) == 1:
+        return pa.chunked_array(segments)
+    return pa.chunked_array([pc.binary_join_element_wise(*segments, "/")])
+
+
+def field_values(rows: pa.Table, field: str) -> pa.ChunkedArray:
+    """The column of a field; a dotted name reaches into structs."""
+    name, *inner = [field] if field in rows.column_names else field.split(".")
+    if name not in rows.column_names:
+        raise InputError(f"no column {field!r} in the rows; there are {rows.column_names}")
+    column = rows.column(name)
+    for step in inner:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(step) < 0:
+            raise InputError(f"no column {field!r} in the rows: {name!r} has no field {step!r}")
+        column = pc.struct_field(column, step)
+    return column
+
+
+def _plain_values(values: pa.Array, *, keep_times: bool = False) -> list[Any]:
+    """Distinct values as Python objects whose text is the one that Apache Hudi writes."""
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        # Without a date format a timestamp stands for its number, in the column's own unit.
+        values = values.cast(pa.timestamp("us", kind.tz) if keep_times else pa.int64())
+    if pa.types.is_float32(kind):
+        # The shortest digits that tell a float apart, not those of the double next to it.
+        return [None if v is None else float(str(np.float32(v))) for v in values.to_pylist()]
+    return list(values.to_pylist())
+
+
+def _as_text(column: pa.ChunkedArray, field: str) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_string(kind):
+        return column
+    if pa.types.is_large_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.string())
+    if pa.types.is_date32(kind):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.int64()).cast(pa.string())
+    if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+        # Java's text differs from Arrow's for exponents and zeros; keys like these are rare.
+        encoded = column.combine_chunks().dictionary_encode()
+        texts = pa.array(map(text_of, _plain_values(encoded.dictionary)), pa.string())
+        return pa.chunked_array([texts.take(encoded.indices)])
+    raise InputError(f"column {field} of type {kind} cannot be a record key")
+
+
+def _refuse(rows: pa.Table, bad: pa.ChunkedArray | None, reason: str) -> None:
+    count = pc.sum(bad).as_py() if bad is not None else 0
+    if count:
+        first = pc.index(bad, True).as_py()
+        row = rows.slice(first, 1).to_pylist()[0]
+        raise InputError(f"{reason} in {count} of {rows.num_rows} rows, first in {row!r}")

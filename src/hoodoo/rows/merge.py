@@ -1,0 +1,258 @@
+"""Merging versions of records, vectorised: logs among themselves, then against base rows.
+
+Under commit-time ordering the later version wins. Under event-time ordering the larger ordering
+value wins, the later one on a tie; a delete without an ordering value (null, or Integer 0) wins
+over what came before it and loses against whatever comes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.model.merge import MergeRule
+from hoodoo.rows.keys import field_values
+
+IS_DELETED = "_hoodie_is_deleted"
+OPERATION = "_hoodie_operation"
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A batch of changes, in order: rows to write, or, where `deleted` is true, keys to delete.
+
+    `ordering` holds one column per ordering field (none: commit-time ordering).
+    `absolute` marks deletes that win whatever the ordering of the row is.
+    """
+
+    keys: pa.Array
+    ordering: tuple[pa.Array, ...]
+    deleted: Flags
+    absolute: Flags
+    rows: pa.Table
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.keys)
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one contiguous array."""
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def ordering_columns(rows: pa.Table, rule: MergeRule) -> tuple[pa.Array, ...]:
+    """The columns that decide under event-time ordering; none otherwise."""
+    if not rule.by_event_time:
+        return ()
+    return tuple(one_array(field_values(rows, field)) for field in rule.ordering_fields)
+
+
+def upserts(rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> Changes:
+    """Rows to write; those flagged as deleted in the data itself become deletes."""
+    return Changes(
+        one_array(keys),
+        ordering_columns(rows, rule),
+        _flagged(rows),
+        np.zeros(rows.num_rows, bool),
+        rows,
+    )
+
+
+def deletes(
+    keys: pa.Array | pa.ChunkedArray,
+    schema: pa.Schema,
+    rule: MergeRule,
+    ordering: Sequence[pa.Array | None] = (),
+) -> Changes:
+    """Keys to delete; without ordering values they win over anything earlier."""
+    keys = one_array(keys)
+    count = len(keys)
+    columns: list[pa.Array] = []
+    absolute = np.ones(count, bool)
+    if rule.by_event_time:
+        given = list(ordering) or [None] * len(rule.ordering_fields)
+        for field, values in zip(rule.ordering_fields, given, strict=True):
+            kind = _field_type(schema, field)
+            columns.append(pa.nulls(count, kind) if values is None else values.cast(kind))
+        absolute = np.logical_and.reduce([_numpy(pc.is_null(column)) for column in columns])
+    empty = pa.table([pa.nulls(count, field.type) for field in schema], schema=_nullable(schema))
+    return Changes(keys, tuple(columns), np.ones(count, bool), absolute, empty)
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def _field_type(schema: pa.Schema, field: str) -> pa.DataType:
+    name, *inner = [field] if field in schema.names else field.split(".")
+    kind = schema.field(name).type
+    for step in inner:
+        kind = kind.field(step).type
+    return kind
+
+
+def _flagged(rows: pa.Table) -> Flags:
+    flags = np.zeros(rows.num_rows, bool)
+    if IS_DELETED in rows.column_names and pa.types.is_boolean(rows[IS_DELETED].type):
+        flags |= _numpy(pc.fill_null(rows[IS_DELETED], False))
+    if OPERATION in rows.column_names:
+        flags |= _numpy(pc.fill_null(pc.equal(rows[OPERATION], "D"), False))
+    return flags
+
+
+def _numpy(column: pa.Array | pa.ChunkedArray) -> Flags:
+    flags: Flags = one_array(column).to_numpy(zero_copy_only=False).astype(bool)
+    return flags
+
+
+def collapse(batches: Sequence[Changes]) -> Changes:
+    """One winner per key out of batches of changes in order."""
+    changes = _concatenate(batches)
+    codes = one_array(changes.keys).dictionary_encode().indices.to_numpy()
+    if len(codes) == 0:
+        return changes
+    order = _order(changes, codes)
+    winner = np.zeros(int(codes.max()) + 1, np.int64)
+    winner[codes[order]] = order  # of repeated targets numpy keeps the last
+    if len(winner) == len(codes):
+        return changes
+    return take(changes, np.sort(winner))
+
+
+def _order(changes: Changes, codes: Numbers) -> Numbers:
+    """Positions such that, of each key, the winner comes last."""
+    positions = np.arange(len(codes), dtype=np.int64)
+    if not changes.ordering:
+        return positions
+    ranks = dense_ranks(changes.ordering)
+    # An absolute delete beats all before it, and loses against all after it: what stands before
+    # the last one of its key is out, and the delete itself ranks lowest.
+    reset = np.full(int(codes.max()) + 1, -1, np.int64)
+    absolute = np.flatnonzero(changes.absolute)
+    reset[codes[absolute]] = absolute
+    ranks = np.where(changes.absolute, -1, ranks)
+    ranks = np.where(positions < reset[codes], -2, ranks)
+    return np.lexsort((positions, ranks))
+
+
+def dense_ranks(columns: Sequence[pa.Array]) -> Numbers:
+    """Ranks from 0 by the columns in turn; equal values share a rank, nulls come first."""
+    table = pa.table(
+        {
+            name: values
+            for i, column in enumerate(columns)
+            for name, values in ((f"known{i}", pc.is_valid(column)), (f"value{i}", column))
+        }
+    )
+    keys = [(name, "ascending") for name in table.column_names]
+    order = pc.sort_indices(table, sort_keys=keys).to_numpy()
+    steps = np.zeros(len(order), bool)
+    for column in columns:
+        codes = column.dictionary_encode("encode").indices.to_numpy()[order]
+        steps[1:] |= codes[1:] != codes[:-1]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(steps)
+    return ranks
+
+
+def _concatenate(batches: Sequence[Changes]) -> Changes:
+    if len(batches) == 1:
+        return batches[0]
+    return Changes(
+        pa.concat_arrays([batch.keys for batch in batches]),
+        tuple(
+            pa.concat_arrays(list(columns))
+            for columns in zip(*(batch.ordering for batch in batches), strict=True)
+        ),
+        np.concatenate([batch.deleted for batch in batches]),
+        np.concatenate([batch.absolute for batch in batches]),
+        pa.concat_tables([batch.rows for batch in batches]),
+    )
+
+
+def take(changes: Changes, positions: Numbers) -> Changes:
+    """The changes at these positions."""
+    indices = pa.array(positions)
+    return Changes(
+        changes.keys.take(indices),
+        tuple(column.take(indices) for column in changes.ordering),
+        changes.deleted[positions],
+        changes.absolute[positions],
+        changes.rows.take(indices),
+    )
+
+
+class Merger:
+    """Applies one winner per key to base rows, which may come in several pieces.
+
+    `keep` gives the rows of a piece that stay; after the last piece, `rest` gives the rows that
+    the changes put in their place or add.
+    """
+
+    def __init__(self, winners: Changes) -> None:
+        self._winners = winners
+        self._lost = np.zeros(winners.num_rows, bool)
+        self._matched = np.zeros(winners.num_rows, bool)
+
+    def keep(self, rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> pa.Table:
+        """The base rows that no change replaces or deletes."""
+        winners = self._winners
+        found = one_array(pc.index_in(one_array(keys), value_set=winners.keys))
+        hit = np.flatnonzero(_numpy(pc.is_valid(found)))
+        if len(hit) == 0:
+            return rows
+        target = found.drop_null().to_numpy().astype(np.int64)
+        self._matched[target] = True
+        stays = np.zeros(rows.num_rows, bool)
+        if winners.ordering:
+            older = [c.take(pa.array(hit)) for c in ordering_columns(rows, rule)]
+            newer = [column.take(pa.array(target)) for column in winners.ordering]
+            ranks = dense_ranks([pa.concat_arrays(pair) for pair in zip(older, newer, strict=True)])
+            base_wins = ranks[: len(hit)] > ranks[len(hit) :]
+            base_wins &= ~winners.absolute[target]
+            self._lost[target[base_wins]] = True
+            stays[hit[base_wins]] = True
+        mask = np.ones(rows.num_rows, bool)
+        mask[hit] = stays[hit]
+        return rows.filter(pa.array(mask))
+
+    def rest(self) -> pa.Table:
+        """Rows of the changes that won, or met no base row."""
+        stays = ~self._lost & ~self._winners.deleted
+        return self._winners.rows.filter(pa.array(stays))
+
+    def counts(self) -> dict[str, int]:
+        """How many base rows were updated and deleted, and how many rows are new."""
+        won, deleted = ~self._lost, self._winners.deleted
+        return {
+            "updated": int(np.sum(self._matched & won & ~deleted)),
+            "deleted": int(np.sum(self._matched & won & deleted)),
+            "inserted": int(np.sum(~self._matched & ~deleted)),
+        }
+
+
+def complete(partial: pa.Table, keys: pa.Array, older: pa.Table, older_keys: pa.Array) -> pa.Table:
+    """Rows of a partial update, with the columns that they lack taken from the older version."""
+    position = one_array(pc.index_in(keys, value_set=older_keys))
+    columns: dict[str, Any] = {}
+    for name in older.column_names:
+        if name in partial.column_names:
+            columns[name] = partial.column(name)
+        else:
+            columns[name] = older.column(name).take(position)
+    return pa.table(columns)

@@ -1,0 +1,181 @@
+"""obstore's clients: how they are made, and what their failures mean.
+
+A client that repeats a conditional write on its own turns a write that landed, but whose answer
+was lost, into a false conflict. So clients for writes never retry. `write` repeats what the
+store certainly did not do (no connection, throttled, busy); whatever else has no clear answer
+becomes `OutcomeUnknown`, and the protocol above looks. Clients for reads retry by themselves.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, TypeAlias, TypeVar
+
+from obstore import exceptions
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from hoodoo.errors import (
+    AlreadyExists,
+    ConfigError,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    StorageError,
+)
+from hoodoo.storage.uri import TableUri
+
+Client: TypeAlias = S3Store | GCSStore | AzureStore
+Result = TypeVar("Result")
+
+_READ_RETRY: Any = {
+    "max_retries": 6,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=100),
+        "max_backoff": timedelta(seconds=5),
+        "base": 2.0,
+    },
+}
+_NO_RETRY: Any = {"max_retries": 0}
+_WRITE_BACKOFF_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+_LARGE_TIMEOUT = "15min"  # one request carries the whole object; the default is 30 s
+
+# What obstore raises: its own tree, and these built-in ones.
+_FAILURES = (exceptions.BaseError, OSError, ValueError, NotImplementedError)
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
+_THROTTLED = ("SlowDown", "ServerBusy", "ConditionalRequestConflict", "OperationAborted")
+
+
+class EmptyRange(StorageError):
+    """A range that starts at or after the end of the object."""
+
+
+def reader(place: TableUri, options: Mapping[str, str]) -> Client:
+    """A client for reads. Raises `ConfigError` for options it does not know or understand."""
+    return _client(place, options, _READ_RETRY)
+
+
+def writer(place: TableUri, options: Mapping[str, str], *, large: bool) -> Client:
+    """A client for writes of small or of large objects."""
+    if large:
+        options = _with_default("timeout", _LARGE_TIMEOUT, options)
+    return _client(place, options, _NO_RETRY)
+
+
+def read(path: str, request: Callable[[], Result]) -> Result:
+    """The answer to a request that changes nothing."""
+    try:
+        return request()
+    except _FAILURES as error:
+        raise _typed(path, error, writing=False) from error
+
+
+def write(path: str, request: Callable[[], Result]) -> Result:
+    """The answer to a request that changes something, repeated while it surely did not."""
+    for pause_s in _WRITE_BACKOFF_S:
+        try:
+            return request()
+        except _FAILURES as error:
+            if not _was_turned_away(str(error)):
+                raise _typed(path, error, writing=True) from error
+        time.sleep(pause_s * (0.5 + random.random()))
+    try:
+        return request()
+    except _FAILURES as error:
+        if _was_turned_away(str(error)):
+            raise StorageError(path, f"the store is busy or away: {_reason(error)}") from error
+        raise _typed(path, error, writing=True) from error
+
+
+def _was_turned_away(text: str) -> bool:
+    """Whether the store certainly did nothing, but may do it if asked again."""
+    if "kind: Connect," in text:
+        return True
+    status, code = _STATUS.search(text), _CODE.search(text)
+    if status is not None and status[1] == "429":
+        return True
+    return code is not None and code[1] in _THROTTLED
+
+
+def _typed(path: str, error: Exception, *, writing: bool) -> StorageError:
+    text = str(error)
+    match = _STATUS.search(text)
+    status = int(match[1]) if match else None
+    code = _CODE.search(text)
+    if isinstance(error, FileNotFoundError) and (code is None or code[1] != "NoSuchBucket"):
+        return NotFound(path)
+    if isinstance(error, exceptions.AlreadyExistsError):
+        return AlreadyExists(path)
+    if isinstance(error, exceptions.PreconditionError):
+        return PreconditionFailed(path)
+    if status == 416:
+        return EmptyRange(path, "empty range")
+    unsent = "kind: Connect," in text or "builder error" in text
+    refused = status is not None and 300 <= status < 500 and status != 408
+    generic = isinstance(error, exceptions.GenericError | OSError)
+    if writing and generic and not (unsent or refused):
+        return OutcomeUnknown(path, f"no clear answer, it may have landed: {_reason(error)}")
+    return StorageError(path, _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    """One line for people: what the server said, or else what the client says."""
+    text = str(error)
+    code, message = _CODE.search(text), _MESSAGE.search(text)
+    if code is not None:
+        return f"{code[1]}: {message[1]}" if message else code[1]
+    line = " ".join(text.partition("\n\nDebug source:")[0].split())[:300]
+    if "builder error" in line:
+        line += " (an http:// endpoint needs the option allow_http=true)"
+    return line
+
+
+def _client(place: TableUri, options: Mapping[str, str], retry: Any) -> Client:
+    try:
+        return _construct(place, options, retry)
+    except _FAILURES as error:
+        raise _bad_options(place, options, error) from error
+
+
+def _construct(place: TableUri, options: Mapping[str, str], retry: Any) -> Client:
+    if place.scheme == "s3":
+        # Not all S3 servers know the bulk delete, and we delete one object at a time.
+        options = _with_default("disable_bulk_delete", "true", options)
+        return S3Store(place.place, **_arguments(place, options, retry))
+    if place.scheme == "gs":
+        return GCSStore(place.place, **_arguments(place, options, retry))
+    container, _, host = place.place.partition("@")
+    if host:
+        account = host.partition(".")[0]
+        options = _with_default("azure_storage_account_name", account, options)
+    return AzureStore(container, **_arguments(place, options, retry))
+
+
+def _arguments(place: TableUri, options: Mapping[str, str], retry: Any) -> dict[str, Any]:
+    return {"prefix": place.path or None, "config": dict(options), "retry_config": retry}
+
+
+def _with_default(key: str, value: str, options: Mapping[str, str]) -> Mapping[str, str]:
+    names = {re.sub("^(aws|google|azure)_", "", name.lower()) for name in options}
+    bare = re.sub("^(aws|google|azure)_", "", key)
+    return options if bare in names else {key: value, **options}
+
+
+def _bad_options(place: TableUri, options: Mapping[str, str], error: Exception) -> ConfigError:
+    """The error that names the option. Values are left out: they may be secrets."""
+    for key, value in options.items():
+        try:
+            _construct(place, {key: value}, _NO_RETRY)
+        except exceptions.UnknownConfigurationKeyError:
+            reason = f"not an option of {place.scheme} storage"
+            return ConfigError(key=key, value="...", reason=reason)
+        except _FAILURES as alone:
+            if _reason(alone) == _reason(error):
+                return ConfigError(key=key, value="...", reason=_reason(error))
+    return ConfigError(key="storage options", value=str(place), reason=_reason(error))

@@ -1,0 +1,288 @@
+"""Files of this machine, for any number of threads and processes on it.
+
+A write first makes a file below `.hoodie/.aux/hoodoo/tmp`, with a name of its own, syncs it to
+disk, and then gives it the object's name in one step: `link`, which fails if the name is taken,
+for new objects; `rename`, which replaces, for others. So an object is never seen half written,
+and never changes under a reader who has it open. The temporary files have one place, instead of
+lying beside their targets, because some of Apache Hudi's directories (markers, heartbeats) must
+not hold foreign files, not even those that a killed process leaves.
+
+Compare-and-swap needs two steps, compare and rename. They happen under an exclusive `flock` on
+the *directory* of the object, which put and delete take too (create needs none: it cannot touch
+an object that is there). The kernel drops the lock with the process, and no lock file exists.
+
+When a verb returns, its effect is on disk: file, name, and directories made for it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Self
+
+from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, StorageError
+from hoodoo.model.paths import META, OWN
+from hoodoo.storage.base import ObjectInfo
+from hoodoo.storage.disk import Draft, etag_of, is_locked, locked, opened, rename, retrying, sync
+from hoodoo.storage.uri import check_directory, check_path, check_range, is_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEMPORARY = f"{OWN}/tmp"
+
+_ABANDONED_MS = 60 * 60 * 1000
+
+
+class LocalStorage:
+    """One directory of this machine's disk."""
+
+    def __init__(self, root: str) -> None:
+        """`root` is absolute; the first write makes it."""
+        self._root = root
+
+    @property
+    def uri(self) -> str:
+        return f"file://{self._root}"
+
+    def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
+        with _reading(prefix):
+            return iter(tuple(self._walk(check_directory(prefix), recursive)))
+
+    def list_directories(self, prefix: str) -> Sequence[str]:
+        with _reading(prefix):
+            entries = self._scan(check_directory(prefix))
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
+    def stat(self, path: str) -> ObjectInfo:
+        with _reading(path):
+            status = os.stat(self._full(path))
+        if stat.S_ISDIR(status.st_mode):
+            raise NotFound(path, "is a directory")
+        return _info(path, status)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.stat(path)
+        except NotFound:
+            return False
+        return True
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        check_range(path, start, length)
+        with _reading(path), open(self._full(path), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if start >= size:
+                return b""
+            file.seek(start)
+            # A length out of a damaged file must not become an allocation.
+            return file.read(None if length is None else min(length, size))
+
+    def open_read(self, path: str) -> pa.NativeFile:
+        import pyarrow as pa
+
+        self.stat(path)
+        # A memory map reads Parquet no faster, and kills the process if the disk fails.
+        with _reading(path):
+            return pa.OSFile(self._full(path), mode="rb")
+
+    def create(self, path: str, data: bytes) -> ObjectInfo:
+        if self.exists(path):
+            raise AlreadyExists(path)
+        with self.open_write(path) as stream:
+            stream.write(data)
+            return stream.publish()
+
+    def put(self, path: str, data: bytes) -> ObjectInfo:
+        target = self._full(path)
+        with _writing(path), self._draft(data) as draft:
+            retrying(lambda: rename(draft, path, target), making=os.path.dirname(target))
+            return draft.info(path)
+
+    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
+        target = self._full(path)
+        if not self.exists(path) or self.stat(path).etag != if_match:
+            raise PreconditionFailed(path)
+        with _writing(path), self._draft(data) as draft:
+            try:
+                rename(draft, path, target, if_match=if_match)
+            except FileNotFoundError:
+                raise PreconditionFailed(path) from None
+            return draft.info(path)
+
+    def delete(self, path: str) -> None:
+        directory, name = os.path.split(self._full(path))
+        with _writing(path):
+            try:
+                with opened(directory) as descriptor:
+                    with locked(descriptor):
+                        os.unlink(name, dir_fd=descriptor)
+                    sync(descriptor, path)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return  # no such object
+        self._prune(os.path.dirname(path))
+
+    def open_write(self, path: str) -> LocalWrite:
+        target = self._full(path)
+        with _writing(path):
+            return LocalWrite(path, target, Draft(f"{self._root}/{TEMPORARY}"))
+
+    def stale_temporaries(self, *, older_than_ms: int = _ABANDONED_MS) -> Sequence[str]:
+        """Paths of temporary files whose writers are dead; `delete` removes them.
+
+        A writer holds a lock on its file; the age covers the moment before it has it.
+        """
+        horizon_ns = time.time_ns() - older_than_ms * 1_000_000
+        found = []
+        with _reading(TEMPORARY):
+            for entry in self._scan(TEMPORARY):
+                with suppress(FileNotFoundError):
+                    if entry.stat().st_mtime_ns <= horizon_ns and not is_locked(entry.path):
+                        found.append(f"{TEMPORARY}/{entry.name}")
+        return found
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{check_path(path)}"
+
+    def _scan(self, directory: str) -> Sequence[os.DirEntry[str]]:
+        """Entries of a directory, without our temporary files; none if there is no such one."""
+        try:
+            with os.scandir(f"{self._root}/{directory}") as entries:
+                found = [entry for entry in entries if is_text(entry.name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        if directory == OWN:
+            found = [entry for entry in found if entry.name != "tmp"]
+        return found
+
+    def _walk(self, directory: str, recursive: bool) -> Iterator[ObjectInfo]:
+        above = f"{directory}/" if directory else ""
+        # The order of whole paths, in which "a-b" comes before "a/b".
+        names = [(f"{e.name}/" if e.is_dir() else e.name, e) for e in self._scan(directory)]
+        names.sort(key=lambda named: named[0])
+        for name, entry in names:
+            if name.endswith("/"):
+                if recursive:
+                    yield from self._walk(above + entry.name, recursive)
+                continue
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue  # deleted meanwhile
+            if stat.S_ISREG(status.st_mode):
+                yield _info(above + name, status)
+
+    @contextmanager
+    def _draft(self, data: bytes) -> Iterator[Draft]:
+        draft = Draft(f"{self._root}/{TEMPORARY}")
+        try:
+            draft.file.write(data)
+            draft.seal()
+            yield draft
+        finally:
+            draft.discard()
+
+    def _prune(self, directory: str) -> None:
+        """Remove directories that a delete left empty: object stores do not have them either.
+
+        `.hoodie` and the directories in it stay; Apache Hudi may be about to use them.
+        """
+        while directory and not (directory.split("/")[0] == META and directory.count("/") < 2):
+            try:
+                os.rmdir(f"{self._root}/{directory}")
+            except OSError:
+                return  # in use, or gone already
+            directory = os.path.dirname(directory)
+
+
+class LocalWrite:
+    """A file in the making."""
+
+    def __init__(self, path: str, target: str, draft: Draft) -> None:
+        self._path = path
+        self._target = target
+        self._draft = draft
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def write(self, data: bytes | memoryview) -> int:
+        if self._closed:
+            raise StorageError(self._path, "write to a closed stream")
+        with _writing(self._path):
+            return self._draft.file.write(data)
+
+    def flush(self) -> None:
+        """Nothing is visible before `close`."""
+
+    def tell(self) -> int:
+        return self._draft.file.tell()
+
+    def close(self) -> None:
+        if not self._closed:
+            self.publish()
+
+    def publish(self) -> ObjectInfo:
+        """Close, and say what was made."""
+        self._closed = True
+        directory = os.path.dirname(self._target)
+        with _writing(self._path):
+            try:
+                self._draft.seal()
+                retrying(lambda: os.link(self._draft.name, self._target), making=directory)
+            except FileExistsError:
+                if os.path.isdir(self._target):
+                    raise StorageError(self._path, "a directory has this name") from None
+                raise AlreadyExists(self._path) from None
+            finally:
+                self._draft.discard()
+            with opened(directory) as descriptor:
+                sync(descriptor, self._path)
+        return self._draft.info(self._path)
+
+    def discard(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._draft.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if exc[0] is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        self.discard()
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(path) from None
+    except IsADirectoryError:
+        raise NotFound(path, "is a directory") from None
+    except OSError as error:
+        raise StorageError(path, error.strerror or str(error)) from error
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(path, error.strerror or str(error)) from error
+
+
+def _info(path: str, status: os.stat_result) -> ObjectInfo:
+    modified_ms = status.st_mtime_ns // 1_000_000
+    return ObjectInfo(path, status.st_size, modified_ms, etag_of(status))

@@ -1,0 +1,174 @@
+"""Object stores (S3, Google Cloud Storage, Azure) through obstore; see `client` for retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hoodoo.errors import NotFound, PreconditionFailed
+from hoodoo.storage.base import ObjectInfo, WriteStream
+from hoodoo.storage.buffered import BufferedWrite
+from hoodoo.storage.client import Client, EmptyRange, read, reader, write, writer
+from hoodoo.storage.ranges import TAIL_BYTES, Range, RangeReader
+from hoodoo.storage.uri import TableUri, check_directory, check_path, check_range, parse_uri
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LARGE_BYTES = 8 << 20
+_LIST_CHUNK = 1000
+
+
+class ObjectStorage:
+    """One prefix of a bucket."""
+
+    def __init__(self, place: TableUri, options: Mapping[str, str]) -> None:
+        """Connects to nothing yet. Raises `ConfigError`."""
+        self._place = place
+        self._options = dict(options)
+        self._reads = reader(place, self._options)
+
+    @cached_property
+    def _writes(self) -> Client:
+        return writer(self._place, self._options, large=False)
+
+    @cached_property
+    def _large_writes(self) -> Client:
+        return writer(self._place, self._options, large=True)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_reopen, (self.uri, self._options))
+
+    @property
+    def uri(self) -> str:
+        return str(self._place)
+
+    def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
+        below = check_directory(prefix) or None
+        if recursive:
+            metas = read(prefix, lambda: self._reads.list(below, chunk_size=_LIST_CHUNK).collect())
+        else:
+            metas = read(prefix, lambda: self._reads.list_with_delimiter(below))["objects"]
+        return iter(sorted(_objects(prefix, metas), key=lambda info: info.path))
+
+    def list_directories(self, prefix: str) -> Sequence[str]:
+        below = check_directory(prefix) or None
+        found = read(prefix, lambda: self._reads.list_with_delimiter(below))
+        return sorted(path.rpartition("/")[2] for path in found["common_prefixes"])
+
+    def stat(self, path: str) -> ObjectInfo:
+        check_path(path)
+        return _info(read(path, lambda: self._reads.head(path)))
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.stat(path)
+        except NotFound:
+            return False
+        return True
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        check_range(check_path(path), start, length)
+        if length == 0:
+            self.stat(path)
+            return b""
+        options: Any = {}
+        if length is not None:
+            options["range"] = (start, start + length)
+        elif start:
+            options["range"] = {"offset": start}
+        try:
+            return read(path, lambda: bytes(self._reads.get(path, options=options).bytes()))
+        except EmptyRange:
+            return b""
+
+    def open_read(self, path: str) -> pa.NativeFile:
+        import pyarrow as pa
+
+        size_bytes, tail = self._tail(check_path(path))
+
+        def fetch(ranges: Sequence[Range]) -> Sequence[memoryview]:
+            starts, ends = zip(*ranges, strict=True)
+            parts = read(
+                path,
+                lambda: self._reads.get_ranges(path, starts=starts, ends=ends, coalesce=0),
+            )
+            return [memoryview(part) for part in parts]
+
+        return pa.PythonFile(RangeReader(fetch, size_bytes=size_bytes, tail=tail), mode="r")
+
+    def create(self, path: str, data: bytes) -> ObjectInfo:
+        return self._put(check_path(path), data, mode="create")
+
+    def put(self, path: str, data: bytes) -> ObjectInfo:
+        return self._put(check_path(path), data, mode="overwrite")
+
+    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
+        version: dict[str, str | None] = {"e_tag": if_match}
+        try:
+            if self._place.scheme == "gs":
+                # Google's condition is on the generation, which a listing does not tell.
+                meta = read(path, lambda: self._reads.head(check_path(path)))
+                if meta["e_tag"] != if_match:
+                    raise PreconditionFailed(path)
+                version["version"] = meta["version"]
+            return self._put(check_path(path), data, mode=version)
+        except NotFound:
+            raise PreconditionFailed(path) from None
+
+    def delete(self, path: str) -> None:
+        check_path(path)
+        try:
+            write(path, lambda: self._writes.delete(path))
+        except NotFound:
+            return
+
+    def open_write(self, path: str) -> WriteStream:
+        # Held in memory and sent in one conditional request: obstore's multipart upload would
+        # overwrite, and a killed process would leave parts that cost money and nobody sees.
+        return BufferedWrite(check_path(path), self.create)
+
+    def _put(self, path: str, data: bytes, *, mode: Any) -> ObjectInfo:
+        client = self._writes if len(data) < _LARGE_BYTES else self._large_writes
+        made = write(path, lambda: client.put(path, data, mode=mode, use_multipart=False))
+        return ObjectInfo(path, len(data), 0, made["e_tag"] or "")
+
+    def _tail(self, path: str) -> tuple[int, memoryview]:
+        """Size and last bytes of an object, in one request where the store can."""
+        if self._place.scheme in ("s3", "gs"):
+            options: Any = {"range": {"suffix": TAIL_BYTES}}
+            try:
+                got = read(path, lambda: self._reads.get(path, options=options))
+                return got.meta["size"], memoryview(read(path, got.bytes))
+            except EmptyRange:
+                return 0, memoryview(b"")
+        size_bytes = self.stat(path).size_bytes
+        tail = self.read(path, max(0, size_bytes - TAIL_BYTES))
+        return size_bytes, memoryview(tail)
+
+
+def _objects(prefix: str, metas: Iterable[Mapping[str, Any]]) -> list[ObjectInfo]:
+    """The objects of a listing, without the empty ones that Hadoop makes to mark directories.
+
+    A marker's key ends with a slash, which obstore drops: it is known by what lies below it.
+    """
+    infos = [_info(meta) for meta in metas]
+    if all(info.size_bytes for info in infos):
+        return infos
+    directories = {"", prefix}
+    for info in infos:
+        parent = info.path.rpartition("/")[0]
+        while parent not in directories:
+            directories.add(parent)
+            parent = parent.rpartition("/")[0]
+    return [info for info in infos if info.size_bytes or info.path not in directories]
+
+
+def _info(meta: Mapping[str, Any]) -> ObjectInfo:
+    modified_ms = round(meta["last_modified"].timestamp() * 1000)
+    return ObjectInfo(meta["path"], meta["size"], modified_ms, meta["e_tag"] or "")
+
+
+def _reopen(uri: str, options: Mapping[str, str]) -> ObjectStorage:
+    return ObjectStorage(parse_uri(uri), options)

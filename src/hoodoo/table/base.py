@@ -1,0 +1,109 @@
+"""What reading needs to know of a table, and reading one base file by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.env import Env
+from hoodoo.errors import NotFound, naming
+from hoodoo.format.parquet import open_parquet, read_rows, row_groups_that_may_match
+from hoodoo.model.files import BaseFile, FileSlice
+from hoodoo.model.keys import KeyRule
+from hoodoo.model.merge import MergeRule
+from hoodoo.model.predicate import Predicate
+from hoodoo.model.slices import Visibility
+from hoodoo.model.table import TableProperties
+from hoodoo.rows import merge
+from hoodoo.rows.conform import conform
+from hoodoo.rows.filter import expression_columns
+from hoodoo.rows.keys import record_keys
+
+RECORD_KEY = "_hoodie_record_key"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRule:
+    """How rows of a table are read: what identifies and orders them, and what is wanted."""
+
+    keys: KeyRule
+    merge: MergeRule
+    has_meta_fields: bool
+    tolerates_cut_logs: bool
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    filter: Predicate | pc.Expression | None = None
+
+    def needed(self, *, merging: bool) -> pa.Schema:
+        """The columns to read: those wanted, and those that filtering and merging look at."""
+        names = set(self.columns)
+        if self.filter is not None:
+            names.update(expression_columns(self.filter, self.schema))
+        if merging:
+            names.update((merge.IS_DELETED, merge.OPERATION))
+            names.update(self.key_columns())
+            if self.merge.by_event_time:
+                names.update(field.split(".")[0] for field in self.merge.ordering_fields)
+                names.update(self.merge.ordering_fields)
+        return pa.schema([field for field in self.schema if field.name in names])
+
+    def key_columns(self) -> tuple[str, ...]:
+        if self.has_meta_fields:
+            return (RECORD_KEY,)
+        return tuple(name for f in self.keys.record_fields for name in (f, f.split(".")[0]))
+
+    def keys_of(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Record keys: stored ones, or made of the key columns where meta fields are off."""
+        return rows.column(RECORD_KEY) if self.has_meta_fields else record_keys(rows, self.keys)
+
+
+def rule_of(
+    properties: TableProperties,
+    schema: pa.Schema,
+    columns: tuple[str, ...],
+    filter: Predicate | pc.Expression | None = None,
+) -> ReadRule:
+    """How to read these columns of a table whose rows have this schema."""
+    return ReadRule(
+        keys=properties.keys,
+        merge=properties.merge,
+        has_meta_fields=properties.populates_meta_fields,
+        tolerates_cut_logs=properties.version.appends_to_logs,
+        schema=schema,
+        columns=columns,
+        filter=filter,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRead:
+    """One slice to read."""
+
+    env: Env
+    slice: FileSlice
+    rule: ReadRule
+    visibility: Visibility
+
+
+def read_base(
+    env: Env, base: BaseFile, rule: ReadRule, wanted: pa.Schema, *, prune: bool = False
+) -> pa.Table:
+    """Rows of a base file in the columns of `wanted`; row groups that cannot match left out."""
+    with naming(base.path), _open(env, base.path) as source:
+        file = open_parquet(source)
+        groups = None
+        if prune and rule.filter is not None and not isinstance(rule.filter, pc.Expression):
+            groups = row_groups_that_may_match(file.metadata, rule.filter)
+        rows = read_rows(file, wanted.names, groups)
+        return conform(rows, wanted)
+
+
+def _open(env: Env, path: str) -> pa.NativeFile:
+    try:
+        return env.storage.open_read(path)
+    except NotFound:
+        raise NotFound(
+            path, "not found: it was cleaned while being read, or the table lost it"
+        ) from None

@@ -1,0 +1,244 @@
+"""Creating a table: `hoodie.properties` is all that makes one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from hoodoo.config import ALL_KEYS
+from hoodoo.config import table as keys
+from hoodoo.config.key import Key
+from hoodoo.config.resolve import Config, check, split_options
+from hoodoo.env import Env
+from hoodoo.errors import AlreadyExists, ConfigError, FormatError, InputError, TableExists
+from hoodoo.format import properties as codec
+from hoodoo.format.schema import arrow_from_avro, avro_from_arrow, without_meta_fields
+from hoodoo.format.schema_types import normalise
+from hoodoo.model import paths
+from hoodoo.model.keys import KeyGenerator
+from hoodoo.model.merge import MergeMode
+from hoodoo.model.table import TableType, TableVersion
+from hoodoo.table.properties import decode_properties
+from hoodoo.table.ref import TableRef
+
+VERSION = TableVersion.NINE
+
+# Keys that say what a table is; all other options only steer the writes of this process.
+_PERSISTED: tuple[Key[Any], ...] = (
+    keys.DATABASE,
+    keys.HIVE_STYLE,
+    keys.URL_ENCODE,
+    keys.TIMESTAMP_TYPE,
+    keys.OUTPUT_FORMAT,
+    keys.INPUT_FORMAT,
+    keys.ZONE,
+    keys.INPUT_ZONE,
+    keys.OUTPUT_ZONE,
+    keys.SCALAR_UNIT,
+)
+_FIXED: tuple[Key[Any], ...] = (
+    keys.VERSION,
+    keys.LAYOUT,
+    keys.BASE_FILE_FORMAT,
+    keys.DROP_PARTITION_COLUMNS,
+    keys.POPULATE_META_FIELDS,
+    keys.METADATA_PARTITIONS,
+    keys.METADATA_PARTITIONS_INFLIGHT,
+    keys.CDC_ENABLED,
+)
+
+
+def create_table(
+    uri: str,
+    *,
+    schema: pa.Schema | str,
+    record_key: str | Sequence[str],
+    name: str | None = None,
+    partition_by: str | Sequence[str] | None = None,
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    options: Mapping[str, object] | None = None,
+    env: Env | None = None,
+) -> TableRef:
+    """Create a table of version 9; `TableExists` if one is there.
+
+    Order: hoodie.properties, put-if-absent.
+    """
+    config, storage_options = split_options(options)
+    check(config, ALL_KEYS)
+    fields = _checked_schema(schema)
+    raw = _properties(
+        config,
+        fields,
+        name=_checked_name(name or uri.rstrip("/").rpartition("/")[2]),
+        record_key=_names(record_key, "record_key"),
+        partition_by=_names(partition_by, "partition_by"),
+        ordering=_names(ordering, "ordering"),
+        table_type=_table_type(table_type),
+    )
+    env = env or Env.of(uri, storage_options)
+    data = codec.serialise(raw, comment=codec.saved_at(env.clock.now_ms()))
+    properties = decode_properties(data, source=paths.PROPERTIES)
+    if env.storage.exists(paths.PROPERTIES_BACKUP):
+        raise TableExists(env.storage.uri)
+    try:
+        env.storage.create(paths.PROPERTIES, data)
+    except AlreadyExists:
+        raise TableExists(env.storage.uri) from None
+    return TableRef(env, properties, config.over(properties.raw))
+
+
+def _properties(
+    config: Config,
+    schema: pa.Schema,
+    *,
+    name: str,
+    record_key: tuple[str, ...],
+    partition_by: tuple[str, ...],
+    ordering: tuple[str, ...],
+    table_type: TableType,
+) -> dict[str, str]:
+    if not record_key:
+        raise InputError("a table needs a record key")
+    for field in (*record_key, *partition_by, *ordering):
+        if not _has_field(schema, field):
+            raise InputError(f"no column {field!r} in the schema; there are {schema.names}")
+    _refuse_fixed(config)
+    raw = {
+        keys.NAME.name: name,
+        keys.TYPE.name: table_type.value,
+        keys.VERSION.name: str(VERSION.value),
+        "hoodie.table.initial.version": str(VERSION.value),
+        keys.LAYOUT.name: str(VERSION.timeline_layout),
+        keys.TIMELINE_PATH.name: keys.TIMELINE_PATH.default,
+        keys.HISTORY_PATH.name: keys.HISTORY_PATH.default,
+        "hoodie.archivelog.folder": "archived",
+        "hoodie.table.format": "native",
+        keys.TIMEZONE.name: "UTC",
+        keys.BASE_FILE_FORMAT.name: "PARQUET",
+        keys.DROP_PARTITION_COLUMNS.name: "false",
+        keys.RECORD_KEY_FIELDS.name: ",".join(record_key),
+        keys.DATABASE.name: "default",
+        keys.HIVE_STYLE.name: "true",
+        keys.URL_ENCODE.name: "false",
+        keys.MERGE_MODE.name: _merge_mode(config, ordering).value,
+        keys.CREATE_SCHEMA.name: avro_from_arrow(schema, name),
+    }
+    if partition_by:
+        raw[keys.PARTITION_FIELDS.name] = ",".join(partition_by)
+    if ordering:
+        raw[keys.ORDERING_FIELDS.name] = ",".join(ordering)
+    for key in _PERSISTED:
+        for spelling in (key.name, *key.aliases):
+            if spelling in config.values:
+                raw[key.name] = config.values[spelling]
+    raw[keys.KEY_GENERATOR.name] = _key_generator(config, record_key, partition_by).value
+    raw[codec.CHECKSUM_KEY] = str(codec.checksum(raw))
+    return raw
+
+
+def _refuse_fixed(config: Config) -> None:
+    for key in _FIXED:
+        wanted = VERSION.value if key is keys.VERSION else key.default
+        wanted = VERSION.timeline_layout if key is keys.LAYOUT else wanted
+        if config.sets(key) and config.get(key) != wanted:
+            raise ConfigError(
+                key=key.name, value=config.values.get(key.name), reason="cannot be chosen"
+            )
+
+
+def _merge_mode(config: Config, ordering: tuple[str, ...]) -> MergeMode:
+    natural = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
+    mode = config.get(keys.MERGE_MODE) or natural
+    if mode is MergeMode.CUSTOM:
+        raise ConfigError(key=keys.MERGE_MODE.name, value=mode.value, reason="is not supported")
+    if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
+        raise ConfigError(
+            key=keys.MERGE_MODE.name, value=mode.value, reason="needs an ordering column"
+        )
+    return mode
+
+
+def _key_generator(
+    config: Config, record_key: tuple[str, ...], partition_by: tuple[str, ...]
+) -> KeyGenerator:
+    chosen = config.get(keys.KEY_GENERATOR_CLASS) or config.get(keys.KEY_GENERATOR)
+    natural = keys.inferred_generator(record_key, partition_by)
+    if chosen is None:
+        return natural
+    fits = {
+        KeyGenerator.NON_PARTITION: not partition_by,
+        KeyGenerator.SIMPLE: len(record_key) == 1 and len(partition_by) == 1,
+        KeyGenerator.COMPLEX: bool(partition_by),
+        KeyGenerator.TIMESTAMP: len(record_key) == 1
+        and len(partition_by) == 1
+        and config.sets(keys.TIMESTAMP_TYPE)
+        and config.sets(keys.OUTPUT_FORMAT),
+    }
+    if not fits.get(chosen, False):
+        raise ConfigError(
+            key=keys.KEY_GENERATOR.name,
+            value=chosen.value,
+            reason=f"does not fit keys {list(record_key)} and partition fields "
+            f"{list(partition_by)} (a TIMESTAMP key generator needs {keys.TIMESTAMP_TYPE.name} "
+            f"and {keys.OUTPUT_FORMAT.name})",
+        )
+    return chosen
+
+
+def _checked_schema(schema: pa.Schema | str) -> pa.Schema:
+    if isinstance(schema, str):
+        try:
+            schema = arrow_from_avro(schema)
+        except FormatError as error:
+            raise InputError(f"the schema is not an Avro schema: {error}") from None
+    if not isinstance(schema, pa.Schema):
+        raise InputError(f"a schema is a pyarrow.Schema or Avro JSON, not {type(schema).__name__}")
+    schema = normalise(without_meta_fields(schema))
+    if not schema.names:
+        raise InputError("a table needs at least one column")
+    lower = [name.lower() for name in schema.names]
+    twice = sorted({name for name in lower if lower.count(name) > 1})
+    if twice:
+        raise InputError(f"columns {', '.join(twice)} are there twice")
+    return schema
+
+
+def _has_field(schema: pa.Schema, field: str) -> bool:
+    name, *inner = [field] if field in schema.names else field.split(".")
+    if name not in schema.names:
+        return False
+    kind = schema.field(name).type
+    for step in inner:
+        if not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
+            return False
+        kind = kind.field(step).type
+    return True
+
+
+def _checked_name(name: str) -> str:
+    if not re.fullmatch(r"[^\s/\\=:,]+", name):
+        raise InputError(f"{name!r} cannot be a table's name; give one by name=")
+    return name
+
+
+def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given or ())
+    for name in names:
+        if not isinstance(name, str) or not name or "," in name:
+            raise InputError(f"{name!r} cannot be a {what} column")
+    if len(set(names)) < len(names):
+        raise InputError(f"{what} names a column twice: {list(names)}")
+    return names
+
+
+def _table_type(text: str) -> TableType:
+    known = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ}
+    known |= {kind.value.lower(): kind for kind in TableType}
+    kind = known.get(str(text).lower())
+    if kind is None:
+        raise InputError(f"table_type is 'cow' or 'mor', not {text!r}")
+    return kind

@@ -1,0 +1,140 @@
+"""Reading a slice that has log files: which blocks count, and merging them with the base file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.errors import CorruptBlock, SchemaMismatch, Unsupported, naming
+from hoodoo.format.log.blocks import Block, BlockType
+from hoodoo.format.log.data import decode_data
+from hoodoo.format.log.deletes import decode_deletes
+from hoodoo.format.log.ordering import is_special, kinds_in, values_of
+from hoodoo.format.log.reader import read_blocks
+from hoodoo.format.log.scan import scan_blocks
+from hoodoo.model.merge import MergeMode
+from hoodoo.rows import merge
+from hoodoo.rows.conform import conform
+from hoodoo.rows.merge import Changes
+from hoodoo.table.base import ReadRule, SliceRead, read_base
+
+log = logging.getLogger("hoodoo.table")
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The changes of one block; `partial` rows hold only the columns that changed."""
+
+    changes: Changes
+    partial: pa.Table | None = None
+
+
+def merged_rows(task: SliceRead) -> pa.Table:
+    """Rows of a slice with logs, in the columns that the rule needs."""
+    rule = task.rule
+    if rule.merge.mode is MergeMode.CUSTOM:
+        raise Unsupported(
+            f"file group {task.slice.group} has log files, and the table merges records by a "
+            "custom Java class (hoodie.record.merge.mode=CUSTOM)"
+        )
+    wanted = rule.needed(merging=True)
+    base = wanted.empty_table()
+    if task.slice.base is not None:
+        base = read_base(task.env, task.slice.base, rule, wanted)
+    batches = list(_batches(task, wanted))
+    if any(batch.partial is not None for batch in batches):
+        return _folded(base, batches, rule)
+    return apply(base, [batch.changes for batch in batches], rule)
+
+
+def apply(base: pa.Table, changes: Sequence[Changes], rule: ReadRule) -> pa.Table:
+    """Base rows with changes merged into them."""
+    if not changes:
+        return base
+    merger = merge.Merger(merge.collapse(changes))
+    kept = merger.keep(base, rule.keys_of(base), rule.merge)
+    return pa.concat_tables([kept, merger.rest()])
+
+
+def _folded(base: pa.Table, batches: Sequence[_Batch], rule: ReadRule) -> pa.Table:
+    """As `apply`, block by block: a partial row needs the version before it."""
+    rows = base
+    for batch in batches:
+        changes = batch.changes
+        if batch.partial is not None:
+            older = merge.one_array(rule.keys_of(rows))
+            full = merge.complete(batch.partial, changes.keys, rows, older)
+            changes = merge.upserts(full, changes.keys, rule.merge)
+        rows = apply(rows, [changes], rule)
+    return rows
+
+
+def log_blocks(task: SliceRead) -> Iterator[tuple[str, Block]]:
+    """The blocks of a slice's log files that count, in order, each with its file.
+
+    Where writers append, a crash leaves half a block, which was never committed and is passed
+    over; where a commit writes whole files, damage means lost rows, and is an error.
+    """
+    paths: dict[int, str] = {}
+    blocks: list[Block] = []
+    for file in task.slice.logs:
+        with naming(file.path):
+            found = read_blocks(task.env.storage.read(file.path))
+        for gap in found.corrupt:
+            if not task.rule.tolerates_cut_logs:
+                raise CorruptBlock(gap.reason, offset=gap.offset, source=file.path)
+            log.warning("corrupt_log_range file=%s at=%d %s", file.path, gap.offset, gap.reason)
+        paths.update((id(block), file.path) for block in found.blocks)
+        blocks.extend(found.blocks)
+    with naming(task.slice.logs[0].path):
+        live = scan_blocks(blocks, is_visible=task.visibility.sees)
+    for block in live.blocks:
+        yield paths[id(block)], block
+
+
+def _batches(task: SliceRead, wanted: pa.Schema) -> Iterator[_Batch]:
+    for path, block in log_blocks(task):
+        with naming(path):
+            if block.type is BlockType.DELETE:
+                yield _Batch(_deletes(block, wanted, task.rule))
+            else:
+                yield _upserts(block, wanted, task.rule)
+
+
+def _upserts(block: Block, wanted: pa.Schema, rule: ReadRule) -> _Batch:
+    rows = decode_data(block, columns=wanted.names)
+    if not block.is_partial:
+        rows = conform(rows, wanted)
+        return _Batch(merge.upserts(rows, rule.keys_of(rows), rule.merge))
+    present = pa.schema([field for field in wanted if field.name in rows.column_names])
+    rows = conform(rows, present)
+    keys = rule.keys_of(rows)
+    changes = merge.upserts(conform(rows, wanted), keys, rule.merge)
+    return _Batch(changes, rows)
+
+
+def _deletes(block: Block, wanted: pa.Schema, rule: ReadRule) -> Changes:
+    rows = decode_deletes(block)
+    keys, ordering = rows.column("record_key"), rows.column("ordering")
+    fields = rule.merge.ordering_fields
+    kinds = kinds_in(ordering)
+    if not rule.merge.by_event_time or not kinds:
+        return merge.deletes(keys, wanted, rule.merge)
+    if len(fields) > 1 or len(kinds) > 1:
+        raise Unsupported("deletes with several ordering values, or values of several kinds")
+    values = values_of(ordering, next(iter(kinds)))
+    special = is_special(ordering)
+    try:
+        return merge.deletes(keys, wanted, rule.merge, [_masked(values, special)])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise SchemaMismatch(
+            f"deletes are ordered by {values.type}, which is not the type of {fields[0]}"
+        ) from None
+
+
+def _masked(values: pa.Array, special: pa.BooleanArray) -> pa.Array:
+    return pc.if_else(special, pa.scalar(None, values.type), values)

@@ -1,0 +1,77 @@
+"""`hoodie.properties` on storage: how it is read while someone may be rewriting it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hoodoo.config.table import table_properties
+from hoodoo.env import Env
+from hoodoo.errors import ConfigError, FormatError, NoSuchTable, NotFound, naming
+from hoodoo.format import properties as codec
+from hoodoo.model import paths
+from hoodoo.model.table import TableProperties
+from hoodoo.timeline.txn import Txn
+
+_ATTEMPTS = 4
+_PAUSE_S = 0.1
+
+
+def load_properties(env: Env) -> TableProperties:
+    """The table's properties; while a writer replaces the file, those of its backup."""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            env.clock.sleep(_PAUSE_S)
+        for path in (paths.PROPERTIES, paths.PROPERTIES_BACKUP):
+            try:
+                data = env.storage.read(path)
+            except NotFound:
+                continue
+            return decode_properties(data, source=path)
+        if not any(True for _ in env.storage.list(paths.META)):
+            break  # nothing there at all: not a table, and nobody is about to rename
+    raise NoSuchTable(env.storage.uri)
+
+
+def decode_properties(data: bytes, *, source: str) -> TableProperties:
+    """Typed properties of a file's bytes; whatever is wrong with them names the file."""
+    with naming(source):
+        raw = codec.parse(data)
+        codec.verify(raw)
+        try:
+            return table_properties(raw)
+        except ConfigError as error:
+            raise FormatError(str(error)) from None
+
+
+def update_properties(txn: Txn, changes: Mapping[str, str | None]) -> TableProperties:
+    """Change properties; None removes a key.
+
+    Needs: a Txn.
+    Order: backup created from the present file; file deleted; file created; backup deleted.
+    Crash: readers use the backup; the next update first restores the file from it.
+    """
+    storage = txn.env.storage
+    _restore_from_backup(txn.env)
+    present = storage.read(paths.PROPERTIES)
+    raw = dict(decode_properties(present, source=paths.PROPERTIES).raw)
+    for key, value in changes.items():
+        raw.pop(key, None)
+        if value is not None:
+            raw[key] = value
+    raw[codec.CHECKSUM_KEY] = str(codec.checksum(raw))
+    data = codec.serialise(raw, comment=codec.updated_at(txn.env.clock.now_ms()))
+    updated = decode_properties(data, source=paths.PROPERTIES)
+    storage.create(paths.PROPERTIES_BACKUP, present)
+    storage.delete(paths.PROPERTIES)
+    storage.create(paths.PROPERTIES, data)
+    storage.delete(paths.PROPERTIES_BACKUP)
+    return updated
+
+
+def _restore_from_backup(env: Env) -> None:
+    storage = env.storage
+    if not storage.exists(paths.PROPERTIES_BACKUP):
+        return
+    if not storage.exists(paths.PROPERTIES):
+        storage.create(paths.PROPERTIES, storage.read(paths.PROPERTIES_BACKUP))
+    storage.delete(paths.PROPERTIES_BACKUP)

@@ -1,0 +1,54 @@
+"""Reading a whole table: what a user asks for -> slices -> rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.engine.base import Engine
+from hoodoo.errors import InputError
+from hoodoo.model.files import FileSlice
+from hoodoo.rows.filter import as_predicate
+from hoodoo.table.listing import Keep, everything
+from hoodoo.table.read import read_rows_of, read_rule
+from hoodoo.table.ref import TableRef
+from hoodoo.table.snapshot import partition_pruner, take_snapshot
+
+MODES = ("snapshot", "read_optimized")
+
+
+def scan(
+    ref: TableRef,
+    engine: Engine,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: Any = None,
+    as_of: str | None = None,
+    mode: str = "snapshot",
+) -> pa.Table:
+    """The rows of a table; partitions and row groups that cannot match are not read."""
+    if mode not in MODES:
+        raise InputError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+    if isinstance(columns, str):
+        raise InputError("columns is a list of names, not a text")
+
+    def prune(schema: pa.Schema) -> Keep:
+        chosen = None if filter is None else as_predicate(filter, schema)
+        if chosen is None or isinstance(chosen, pc.Expression):
+            return everything
+        return partition_pruner(chosen, ref.properties.keys, schema)
+
+    snapshot = take_snapshot(ref, as_of=as_of, prune=prune)
+    slices = snapshot.slices()
+    if mode == "read_optimized":
+        slices = [base for slice_ in slices if (base := _without_logs(slice_))]
+    chosen = None if filter is None else as_predicate(filter, snapshot.schema)
+    rule = read_rule(snapshot, columns=columns, filter=chosen)
+    return read_rows_of(snapshot, rule, engine, slices)
+
+
+def _without_logs(slice_: FileSlice) -> FileSlice | None:
+    return FileSlice(slice_.group, slice_.base_time, slice_.base) if slice_.base else None

@@ -1,0 +1,56 @@
+"""The schema of a table as of a timeline."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from hoodoo.errors import Unsupported, naming
+from hoodoo.format.schema import arrow_from_avro, with_meta_fields, without_meta_fields
+from hoodoo.model import paths
+from hoodoo.model.commit import CommitMetadata
+from hoodoo.table.ref import TableRef
+from hoodoo.timeline.load import instant_path, read_commit
+from hoodoo.timeline.timeline import Timeline
+
+_SCHEMA_ON_READ = "latest_schema"
+
+
+def schema_json(ref: TableRef, timeline: Timeline) -> tuple[str, str] | None:
+    """The table's Avro schema without meta fields, and the file that says so; None if none does.
+
+    It is that of the newest commit that changed rows, else the one given at creation.
+    """
+    layout = ref.properties.timeline
+    for instant in reversed(timeline.commits.instants):
+        commit = read_commit(ref.env, layout, instant)
+        _refuse_schema_on_read(commit)
+        if not commit.operation.is_table_service and commit.schema_json:
+            return commit.schema_json, instant_path(layout, instant)
+    if ref.properties.create_schema:
+        return ref.properties.create_schema, paths.PROPERTIES
+    return None
+
+
+def resolve_schema(ref: TableRef, timeline: Timeline) -> pa.Schema | None:
+    """The Arrow schema of rows as read: meta columns first, where the table has them."""
+    found = schema_json(ref, timeline)
+    if found is None:
+        return None
+    text, source = found
+    with naming(source):
+        return as_read(ref, arrow_from_avro(text))
+
+
+def as_read(ref: TableRef, schema: pa.Schema) -> pa.Schema:
+    """The schema with the meta columns that this table's rows have."""
+    if ref.properties.populates_meta_fields:
+        return with_meta_fields(schema)
+    return without_meta_fields(schema)
+
+
+def _refuse_schema_on_read(commit: CommitMetadata) -> None:
+    if commit.extra_metadata.get(_SCHEMA_ON_READ):
+        raise Unsupported(
+            "the table uses schema evolution on read (hoodie.schema.on.read.enable), where columns "
+            "are renamed or moved by id; hoodoo matches columns by name and would misread it"
+        )

@@ -1,0 +1,151 @@
+"""`Snapshot`: which file slices make up the table at one moment, and their schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hoodoo.errors import NotFound, TimelineError, Unsupported, naming
+from hoodoo.format.parquet import open_parquet
+from hoodoo.model.commit import CleanMetadata
+from hoodoo.model.files import FileGroup, FileGroupId, FileSlice
+from hoodoo.model.instant import Action, InstantTime, parse_moment
+from hoodoo.model.keys import KeyRule
+from hoodoo.model.paths import PartitionPath
+from hoodoo.model.predicate import Predicate, ValueRange, may_match
+from hoodoo.model.slices import Visibility, depends_on_history, file_groups
+from hoodoo.rows.filter import partition_value
+from hoodoo.table.listing import DirectoryLister, Keep, everything
+from hoodoo.table.ref import TableRef
+from hoodoo.table.schema import as_read, resolve_schema
+from hoodoo.timeline.history import load_history
+from hoodoo.timeline.load import read_commit, read_metadata
+from hoodoo.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A consistent view: everything that `timeline` completed, and nothing else."""
+
+    ref: TableRef
+    timeline: Timeline
+    visibility: Visibility
+    groups: tuple[FileGroup, ...]
+    schema: pa.Schema
+
+    def slices(self) -> list[FileSlice]:
+        """The newest slice of every file group, in a stable order."""
+        ordered = sorted(self.groups, key=lambda g: (g.id.partition, g.id.file_id))
+        return [group.latest for group in ordered]
+
+
+def take_snapshot(
+    ref: TableRef,
+    *,
+    timeline: Timeline | None = None,
+    as_of: str | None = None,
+    ended_until: InstantTime | None = None,
+    prune: Callable[[pa.Schema], Keep] | None = None,
+) -> Snapshot:
+    """The table as it is now, as of an instant, or as of the completion of one.
+
+    `prune` tells, once the schema is known, which partitions to list.
+    """
+    _refuse_unreadable(ref)
+    whole = timeline if timeline is not None else ref.load_timeline()
+    view, until = whole, None
+    if as_of is not None:
+        until = parse_moment(as_of)
+        view = whole.as_of(until)
+        _refuse_cleaned(ref, whole, until)
+    elif ended_until is not None:
+        view, until = whole.ended_until(ended_until), ended_until
+    visibility = view.visibility(start=whole.start, until=until)
+    schema = resolve_schema(ref, view)
+    keep = prune(schema) if prune is not None and schema is not None else everything
+    files = list(DirectoryLister(ref.env, ref.properties.keys).files(keep))
+    by_completion = ref.properties.version.slices_by_completion
+    if by_completion and depends_on_history(files, visibility):
+        visibility = _with_history(ref, visibility)
+    groups = file_groups(files, visibility, by_completion=by_completion)
+    replaced = replaced_groups(ref, view)
+    groups = [group for group in groups if group.id not in replaced]
+    if schema is None:
+        schema = _schema_of_files(ref, groups)
+    return Snapshot(ref, view, visibility, tuple(groups), schema)
+
+
+def replaced_groups(ref: TableRef, view: Timeline) -> set[FileGroupId]:
+    """File groups that a completed replace commit took out."""
+    found: set[FileGroupId] = set()
+    for instant in view.commits:
+        if instant.action is Action.REPLACE_COMMIT:
+            commit = read_commit(ref.env, ref.properties.timeline, instant)
+            found |= commit.replaced_file_groups()
+    return found
+
+
+def partition_pruner(predicate: Predicate, keys: KeyRule, schema: pa.Schema) -> Keep:
+    """Leaves out partitions whose path says that no row of theirs can match."""
+
+    def keep(path: PartitionPath, *, whole: bool) -> bool:
+        ranges = {}
+        for field, text in keys.values_in(path).items():
+            if field not in schema.names:
+                continue
+            kind = schema.field(field).type
+            if not whole and not keys.url_encode and pa.types.is_string(kind):
+                continue  # a text with a slash goes on in the next directory
+            known, value = partition_value(text, kind)
+            if known:
+                ranges[field] = ValueRange.exactly(value)
+        return may_match(predicate, ranges)
+
+    return keep
+
+
+def _with_history(ref: TableRef, visibility: Visibility) -> Visibility:
+    archived = load_history(ref.env, ref.properties.timeline)
+    completions = {i.requested_time: i.completion_time for i in archived if i.completion_time}
+    return replace(visibility, archived_completions=completions)
+
+
+def _schema_of_files(ref: TableRef, groups: Iterable[FileGroup]) -> pa.Schema:
+    for group in groups:
+        base = group.latest.base
+        if base is not None:
+            with naming(base.path), ref.env.storage.open_read(base.path) as source:
+                found = open_parquet(source).schema_arrow.remove_metadata()
+            return as_read(ref, found)
+    return as_read(ref, pa.schema([]))
+
+
+def _refuse_unreadable(ref: TableRef) -> None:
+    properties = ref.properties
+    if properties.base_file_format != "PARQUET":
+        raise Unsupported(f"base files of format {properties.base_file_format} are not read")
+    if properties.drops_partition_columns:
+        raise Unsupported(
+            "the table's files lack the partition columns "
+            "(hoodie.datasource.write.drop.partition.columns=true)"
+        )
+    if properties.raw.get("hoodie.bootstrap.base.path"):
+        raise Unsupported("bootstrapped tables (hoodie.bootstrap.base.path) are not read")
+
+
+def _refuse_cleaned(ref: TableRef, timeline: Timeline, until: InstantTime) -> None:
+    """Time travel to before what the cleaner kept would silently miss rows."""
+    cleans = [i for i in timeline.completed if i.action is Action.CLEAN]
+    if not cleans:
+        return
+    try:
+        metadata = read_metadata(ref.env, ref.properties.timeline, cleans[-1])
+    except NotFound:  # archived meanwhile
+        return
+    if isinstance(metadata, CleanMetadata) and until < metadata.earliest_commit_to_retain:
+        raise TimelineError(
+            f"cannot read as of {until}: clean {cleans[-1].requested_time} kept only what is "
+            f"needed from {metadata.earliest_commit_to_retain} on"
+        )

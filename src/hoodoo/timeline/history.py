@@ -1,0 +1,59 @@
+"""The archived timeline: instants that have left the active one."""
+
+from __future__ import annotations
+
+from hoodoo.env import Env
+from hoodoo.errors import FormatError, NotFound, Unsupported, naming
+from hoodoo.format import lsm
+from hoodoo.model.instant import InstantTime
+from hoodoo.model.names import manifest_name, parse_history_file, parse_manifest
+from hoodoo.model.paths import HISTORY_VERSION, TimelinePaths
+
+
+def load_history(
+    env: Env, paths: TimelinePaths, *, since: InstantTime | None = None
+) -> list[lsm.ArchivedInstant]:
+    """Archived instants by requested time; `since` leaves out files of older instants only."""
+    if paths.layout == 1:
+        if any(True for _ in env.storage.list(paths.history)):
+            raise Unsupported("the archived timeline of table version 6 is not read")
+        return []
+    found: dict[tuple[str, str], lsm.ArchivedInstant] = {}
+    for name in _live_files(env, paths):
+        parts = parse_history_file(name)
+        if parts is None:
+            raise FormatError(f"{name!r} is not the name of a history file", source=paths.history)
+        if since is not None and parts.last < since:
+            continue
+        path = f"{paths.history}/{name}"
+        data = env.storage.read(path)
+        with naming(path):
+            for instant in lsm.decode_instants(data):
+                found[instant.requested_time, instant.action.value] = instant
+    return sorted(found.values(), key=lambda instant: instant.requested_time)
+
+
+def _live_files(env: Env, paths: TimelinePaths) -> list[str]:
+    """Names in the newest manifest; readers of a version that has just gone start over."""
+    for _ in range(3):
+        number = _current_version(env, paths)
+        if number is None:
+            return []
+        path = f"{paths.history}/{manifest_name(number)}"
+        try:
+            data = env.storage.read(path)
+        except NotFound:
+            continue
+        with naming(path):
+            return [entry.file_name for entry in lsm.decode_manifest(data)]
+    raise FormatError("its manifest is missing", source=f"{paths.history}/{HISTORY_VERSION}")
+
+
+def _current_version(env: Env, paths: TimelinePaths) -> int | None:
+    try:
+        return lsm.decode_version(env.storage.read(f"{paths.history}/{HISTORY_VERSION}"))
+    except (NotFound, FormatError):
+        numbers = (
+            parse_manifest(e.path.rpartition("/")[2]) for e in env.storage.list(paths.history)
+        )
+        return max((number for number in numbers if number is not None), default=None)

@@ -1,0 +1,43 @@
+"""Reading the active timeline: names first, contents only where someone asks."""
+
+from __future__ import annotations
+
+from hoodoo.env import Env
+from hoodoo.errors import FormatError, naming
+from hoodoo.format import timeline as codec
+from hoodoo.model.commit import CommitMetadata
+from hoodoo.model.instant import Instant
+from hoodoo.model.names import instant_name, parse_instant
+from hoodoo.model.paths import TimelinePaths
+from hoodoo.timeline.timeline import Timeline
+
+
+def load_timeline(env: Env, paths: TimelinePaths) -> Timeline:
+    """The active timeline as it is now: one listing, no file is read."""
+    found = []
+    for entry in env.storage.list(paths.active):
+        instant = parse_instant(entry.path.rpartition("/")[2], layout=paths.layout)
+        if instant is not None:
+            found.append(instant)
+    return Timeline.of(found)
+
+
+def instant_path(paths: TimelinePaths, instant: Instant) -> str:
+    """Where the file of an instant in its state lives."""
+    return f"{paths.active}/{instant_name(instant, layout=paths.layout)}"
+
+
+def read_metadata(env: Env, paths: TimelinePaths, instant: Instant) -> codec.Metadata | None:
+    """What the file of an instant says, or None where it is empty by design."""
+    path = instant_path(paths, instant)
+    data = env.storage.read(path)
+    with naming(path):
+        return codec.decode(data, instant.action, instant.state)
+
+
+def read_commit(env: Env, paths: TimelinePaths, instant: Instant) -> CommitMetadata:
+    """The metadata of a completed commit, delta commit or replace commit."""
+    metadata = read_metadata(env, paths, instant)
+    if not isinstance(metadata, CommitMetadata):
+        raise FormatError("no commit metadata in it", source=instant_path(paths, instant))
+    return metadata

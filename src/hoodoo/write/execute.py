@@ -1,0 +1,92 @@
+"""Carrying a planned write out: begin, handles, finalize, commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hoodoo.engine.base import Engine
+from hoodoo.env import Env
+from hoodoo.format.schema import avro_from_arrow, with_meta_fields
+from hoodoo.model.names import FileId
+from hoodoo.model.stats import WriteStat
+from hoodoo.table.base import ReadRule, rule_of
+from hoodoo.table.read import slice_reads
+from hoodoo.table.ref import TableRef
+from hoodoo.write.assign import Bucket, BucketKind
+from hoodoo.write.begin import begin
+from hoodoo.write.commit import CommitResult, WriteTotals, commit, start
+from hoodoo.write.finalize import finalize
+from hoodoo.write.handle import HandleTask, WriteContext, run_handle
+from hoodoo.write.plan import Work
+
+log = logging.getLogger("hoodoo.write")
+
+
+@dataclass
+class Phases:
+    """Seconds per phase of a write."""
+
+    env: Env
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        started = self.env.clock.monotonic()
+        yield
+        took = self.env.clock.monotonic() - started
+        self.seconds[name] = self.seconds.get(name, 0.0) + took
+
+
+def execute(ref: TableRef, work: Work, engine: Engine, phases: Phases) -> CommitResult:
+    """Carry a planned write out, from its instant to its commit."""
+    schema_json = avro_from_arrow(work.schema, ref.properties.name)
+    with phases.timed("begin"):
+        begun = begin(ref, work.operation, work.snapshot.timeline)
+        inflight = start(ref, begun, _profile(work.buckets))
+    with phases.timed("write"):
+        rule = _read_rule(ref, work.schema)
+        context = WriteContext(ref, begun.instant.requested_time, work.schema, schema_json, rule)
+        tasks = [_task(work, context, bucket) for bucket in work.buckets]
+        stats = [stat for written in engine.map(run_handle, tasks) for stat in written]
+    with phases.timed("finalize"):
+        finalize(ref.env, stats)
+    with phases.timed("commit"):
+        completed = commit(
+            ref, begun, inflight, stats, schema_json=schema_json, replaced=work.replaced
+        )
+    assert completed.completion_time is not None
+    totals = WriteTotals.of(stats)
+    log.info("committed time=%s operation=%s %s", completed.requested_time, work.operation, totals)
+    return CommitResult(completed.requested_time, completed.completion_time, totals, phases.seconds)
+
+
+def _task(work: Work, context: WriteContext, bucket: Bucket) -> HandleTask:
+    previous = None
+    if bucket.previous is not None:
+        previous = slice_reads(work.snapshot, context.read_rule, [bucket.previous])[0]
+    return HandleTask(context, bucket, work.changes[bucket.index], previous)
+
+
+def _read_rule(ref: TableRef, schema: pa.Schema) -> ReadRule:
+    """Old rows are read in the schema of the new file."""
+    full = with_meta_fields(schema)
+    return rule_of(ref.properties, full, tuple(full.names))
+
+
+def _profile(buckets: Sequence[Bucket]) -> list[WriteStat]:
+    """The workload profile: which groups will be updated; new groups have no id yet."""
+    return [
+        WriteStat(
+            file_id=FileId("") if bucket.kind is BucketKind.CREATE else bucket.group.file_id,
+            prev_commit=bucket.previous.base_time if bucket.previous else "null",
+            partition_path=bucket.group.partition,
+            num_inserts=bucket.inserts,
+            num_update_writes=bucket.updates,
+        )
+        for bucket in buckets
+    ]

@@ -1,0 +1,301 @@
+"""The executor side of a write: one bucket's rows -> one file group's new files and their stats.
+
+`run_handle` is what Spark will distribute; it needs nothing but its task.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.config.write import (
+    BLOOM_ENABLED,
+    BLOOM_ENTRIES,
+    BLOOM_FPP,
+    BLOOM_MAX_ENTRIES,
+    CODEC,
+    DICTIONARY,
+    LOG_BLOCK_FORMAT,
+    MAX_FILE_SIZE,
+    PAGE_SIZE,
+    ROW_GROUP_SIZE,
+    LogBlockFormat,
+)
+from hoodoo.errors import AlreadyExists
+from hoodoo.format import partition_metadata
+from hoodoo.format.log.data import avro_block, parquet_block
+from hoodoo.format.log.deletes import delete_block, deletes_of
+from hoodoo.format.log.ordering import always_wins, wrap
+from hoodoo.format.log.writer import encode_blocks
+from hoodoo.format.parquet import BaseFileWriter, BloomOptions, ParquetOptions
+from hoodoo.format.schema import META_FIELDS, with_meta_fields
+from hoodoo.model.files import FileGroupId
+from hoodoo.model.instant import InstantTime
+from hoodoo.model.names import BaseFileName, FileId, LogFileName, write_token
+from hoodoo.model.paths import PARTITION_METADATA, join
+from hoodoo.model.stats import RuntimeStats, WriteStat
+from hoodoo.rows import merge
+from hoodoo.rows.merge import Changes
+from hoodoo.table.base import ReadRule, SliceRead, read_base
+from hoodoo.table.merged import merged_rows
+from hoodoo.table.ref import TableRef
+from hoodoo.write.assign import Bucket, BucketKind
+
+COMMIT_TIME, SEQUENCE, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_FIELDS
+_BATCH_ROWS = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """What all handles of one write share. `schema` and `schema_json` have no meta fields."""
+
+    ref: TableRef
+    requested_time: InstantTime
+    schema: pa.Schema
+    schema_json: str
+    read_rule: ReadRule
+    stage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HandleTask:
+    """One bucket and its rows; rows flagged as deleted in `changes` are deletes."""
+
+    context: WriteContext
+    bucket: Bucket
+    changes: Changes
+    previous: SliceRead | None = None
+    attempt: int = 0
+
+
+def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:
+    """Write a bucket's files and tell what was written."""
+    clock = task.context.ref.env.clock
+    started = clock.monotonic()
+    _ensure_partition(task)
+    match task.bucket.kind:
+        case BucketKind.CREATE:
+            stats = _create(task)
+        case BucketKind.MERGE:
+            stats = _merge(task)
+        case BucketKind.APPEND:
+            stats = _append(task)
+    took_ms = int((clock.monotonic() - started) * 1000)
+    return tuple(replace(stat, runtime_stats=_runtime(task.bucket.kind, took_ms)) for stat in stats)
+
+
+def _runtime(kind: BucketKind, took_ms: int) -> RuntimeStats:
+    created = took_ms if kind is BucketKind.CREATE else 0
+    return RuntimeStats(
+        total_scan_time=0, total_create_time=created, total_upsert_time=took_ms - created
+    )
+
+
+def _ensure_partition(task: HandleTask) -> None:
+    """Apache Hudi finds a partition by this file when it lists directories."""
+    partition, storage = task.bucket.group.partition, task.context.ref.env.storage
+    path = join(partition, PARTITION_METADATA)
+    if task.bucket.kind is not BucketKind.CREATE or storage.exists(path):
+        return
+    made_by = task.context.requested_time
+    metadata = partition_metadata.PartitionMetadata.of(partition, made_by=made_by)
+    with suppress(AlreadyExists):  # another task of this write, or another writer
+        storage.create(path, partition_metadata.encode(metadata))
+
+
+def _create(task: HandleTask) -> list[WriteStat]:
+    rows = task.changes.rows
+    return _write_base(task, _with_meta(task, rows, first=0), inserted=rows.num_rows)
+
+
+def _merge(task: HandleTask) -> list[WriteStat]:
+    rule, previous = task.context.read_rule, task.previous
+    assert previous is not None
+    if previous.slice.logs:
+        old = merged_rows(previous)
+    else:
+        assert previous.slice.base is not None
+        old = read_base(previous.env, previous.slice.base, rule, rule.schema)
+    merger = merge.Merger(merge.collapse([task.changes]))
+    kept = merger.keep(old, rule.keys_of(old), rule.merge)
+    fresh = _with_meta(task, merger.rest(), first=0)
+    counts = merger.counts()
+    rows = pa.concat_tables([kept.select(fresh.column_names), fresh])
+    return _write_base(
+        task,
+        rows,
+        inserted=counts["inserted"],
+        updated=counts["updated"],
+        deleted=counts["deleted"],
+    )
+
+
+def _write_base(
+    task: HandleTask, rows: pa.Table, *, inserted: int, updated: int = 0, deleted: int = 0
+) -> list[WriteStat]:
+    """Write rows as one base file, or, for a new file group, as several of limited size."""
+    context, bucket = task.context, task.bucket
+    env, config = context.ref.env, context.ref.config
+    limit = config.get(MAX_FILE_SIZE) if bucket.kind is BucketKind.CREATE else None
+    previous = bucket.previous
+    stats: list[WriteStat] = []
+    start = 0
+    while start < rows.num_rows or not stats:
+        name = _base_name(task, part=len(stats))
+        path = join(bucket.group.partition, str(name))
+        with env.storage.open_write(path) as stream:
+            writer = BaseFileWriter(
+                stream,
+                with_meta_fields(context.schema),
+                avro_schema=with_meta_fields(context.schema_json),
+                options=_parquet_options(task),
+            )
+            end = start
+            while end < rows.num_rows and not (
+                limit and end > start and writer.size_bytes >= limit
+            ):
+                batch = rows.slice(end, _BATCH_ROWS)
+                writer.write(_named(batch, str(name)))
+                end += batch.num_rows
+            writer.close()
+            size = stream.tell()
+        written = end - start
+        stats.append(
+            WriteStat(
+                file_id=name.file_id,
+                path=path,
+                prev_commit=previous.base_time if previous else "null",
+                num_writes=written,
+                num_deletes=deleted,
+                num_update_writes=updated,
+                num_inserts=written if bucket.kind is BucketKind.CREATE else inserted,
+                total_write_bytes=size,
+                file_size_in_bytes=size,
+                partition_path=bucket.group.partition,
+                prev_base_file=str(previous.base.name) if previous and previous.base else None,
+            )
+        )
+        start = end
+    return stats
+
+
+def _base_name(task: HandleTask, *, part: int) -> BaseFileName:
+    bucket = task.bucket
+    file_id = bucket.group.file_id
+    if part:  # rolled over: the next number behind the same prefix
+        prefix, _, number = file_id.rpartition("-")
+        file_id = FileId(f"{prefix}-{int(number) + part}")
+    token = write_token(partition=bucket.index, stage=task.context.stage, attempt=task.attempt)
+    return BaseFileName(file_id, token, task.context.requested_time)
+
+
+def _append(task: HandleTask) -> list[WriteStat]:
+    """Write changes as one log file: a data block, then a delete block."""
+    context, bucket, changes = task.context, task.bucket, task.changes
+    config = context.ref.config
+    group: FileGroupId = bucket.group
+    token = write_token(partition=bucket.index, stage=context.stage, attempt=task.attempt)
+    name = LogFileName(group.file_id, context.requested_time, 1, token)
+    schema_json = with_meta_fields(context.schema_json)
+    deleted = pa.array(changes.deleted)
+    blocks = []
+    rows = changes.rows.filter(pc.invert(deleted))
+    if rows.num_rows:
+        full = _named(_with_meta(task, rows, first=1), group.file_id)
+        time = context.requested_time
+        if config.get(LOG_BLOCK_FORMAT) is LogBlockFormat.AVRO:
+            blocks.append(avro_block(full, instant_time=time, schema_json=schema_json))
+        else:
+            codec = config.get(CODEC).value
+            blocks.append(
+                parquet_block(
+                    full,
+                    instant_time=time,
+                    schema_json=schema_json,
+                    compression="none" if codec == "uncompressed" else codec,
+                )
+            )
+    keys = changes.keys.filter(deleted)
+    if len(keys):
+        ordering = _delete_ordering(changes, deleted)
+        removed = deletes_of(keys, pa.repeat(group.partition, len(keys)), ordering)
+        blocks.append(
+            delete_block(removed, instant_time=context.requested_time, schema_json=schema_json)
+        )
+    data = encode_blocks(blocks)
+    path = join(group.partition, str(name))
+    context.ref.env.storage.create(path, data)
+    return [
+        WriteStat(
+            file_id=group.file_id,
+            path=path,
+            prev_commit=context.requested_time,
+            num_writes=rows.num_rows,
+            num_deletes=len(keys),
+            num_update_writes=rows.num_rows,
+            num_inserts=0,
+            total_write_bytes=len(data),
+            file_size_in_bytes=len(data),
+            partition_path=group.partition,
+            log_version=1,
+            log_offset=0,
+            base_file="",
+            log_files=(str(name),),
+        )
+    ]
+
+
+def _delete_ordering(changes: Changes, deleted: pa.Array) -> pa.Array:
+    """Deletes that carry an ordering value compete by it; all others win at once."""
+    values = [column.filter(deleted) for column in changes.ordering]
+    absolute = changes.absolute[changes.deleted]
+    if len(values) != 1 or absolute.all():
+        return always_wins(len(absolute))
+    return wrap(values[0])
+
+
+def _with_meta(task: HandleTask, rows: pa.Table, *, first: int) -> pa.Table:
+    """New rows with their meta columns; the file name is set when the file is known.
+
+    Counts run from 0 in base files and from 1 in log files, as Apache Hudi's do.
+    """
+    context, bucket = task.context, task.bucket
+    time, count = context.requested_time, rows.num_rows
+    numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
+    prefix = pa.scalar(f"{time}_{bucket.index}_")
+    meta = [
+        pa.repeat(time, count),
+        pc.binary_join_element_wise(prefix, numbers, ""),
+        rows.column(RECORD_KEY),
+        pa.repeat(bucket.group.partition, count),
+        pa.nulls(count, pa.string()),
+    ]
+    data = [rows.column(field.name) for field in context.schema]
+    return pa.table([*meta, *data], schema=with_meta_fields(context.schema))
+
+
+def _named(rows: pa.Table, file_name: str) -> pa.Table:
+    index = rows.schema.get_field_index(FILE_NAME)
+    return rows.set_column(index, rows.schema.field(index), pa.repeat(file_name, rows.num_rows))
+
+
+def _parquet_options(task: HandleTask) -> ParquetOptions:
+    config = task.context.ref.config
+    bloom = None
+    if config.get(BLOOM_ENABLED):
+        bloom = BloomOptions(
+            entries=config.get(BLOOM_ENTRIES),
+            fpp=config.get(BLOOM_FPP),
+            max_entries=config.get(BLOOM_MAX_ENTRIES),
+        )
+    return ParquetOptions(
+        codec=config.get(CODEC).value,
+        row_group_bytes=config.get(ROW_GROUP_SIZE),
+        page_bytes=config.get(PAGE_SIZE),
+        dictionary=config.get(DICTIONARY),
+        bloom=bloom,
+    )

@@ -1,0 +1,126 @@
+"""The write operations on Arrow tables: each a straight line from rows to a commit.
+
+    prepare -> locate -> plan -> execute (begin, handles, finalize, commit)
+
+Spark takes the same line with other code for the first three steps, and runs the handles on its
+executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.config.write import COMBINE_BEFORE_INSERT, COMBINE_BEFORE_UPSERT
+from hoodoo.engine.base import Engine
+from hoodoo.errors import InputError
+from hoodoo.format.schema import without_meta_fields
+from hoodoo.model.commit import OperationType
+from hoodoo.table.ref import TableRef
+from hoodoo.table.snapshot import Snapshot, take_snapshot
+from hoodoo.write.begin import refuse_unwritable
+from hoodoo.write.commit import CommitResult
+from hoodoo.write.execute import Phases, execute
+from hoodoo.write.locate import locate
+from hoodoo.write.plan import (
+    Work,
+    deletes,
+    groups_by_partition,
+    plan_inserts,
+    plan_updates,
+    upserts,
+)
+from hoodoo.write.prepare import Incoming, checked_table, combine, prepare, prepare_deletes
+
+
+def insert(ref: TableRef, rows: object, engine: Engine, *, bulk: bool = False) -> CommitResult:
+    """Add rows without looking for their keys; bulk inserts leave existing files alone."""
+    operation = OperationType.BULK_INSERT if bulk else OperationType.INSERT
+    phases = Phases(ref.env)
+    with phases.timed("prepare"):
+        snapshot, incoming, schema = _prepared(ref, rows)
+        if ref.config.get(COMBINE_BEFORE_INSERT):
+            incoming = combine(incoming, ref.properties.merge)
+    with phases.timed("assign"):
+        candidates = [] if bulk else snapshot.slices()
+        work = plan_inserts(operation, snapshot, incoming, schema, candidates)
+    return execute(ref, work, engine, phases)
+
+
+def upsert(ref: TableRef, rows: object, engine: Engine) -> CommitResult:
+    """Update rows whose keys are there, add the others."""
+    phases = Phases(ref.env)
+    with phases.timed("prepare"):
+        snapshot, incoming, schema = _prepared(ref, rows)
+        if ref.config.get(COMBINE_BEFORE_UPSERT):
+            incoming = combine(incoming, ref.properties.merge)
+    with phases.timed("locate"):
+        located = locate(snapshot, incoming, engine)
+    with phases.timed("assign"):
+        changes = upserts(ref, incoming)
+        work = plan_updates(OperationType.UPSERT, snapshot, incoming, schema, located, changes)
+    return execute(ref, work, engine, phases)
+
+
+def delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
+    """Delete rows by key: a table with the key columns, or a list of record keys.
+
+    Without partition columns the keys are looked for in every partition. On a table ordered by
+    event time, deletes that bring the ordering column only delete rows that are not newer.
+    """
+    refuse_unwritable(ref)
+    phases = Phases(ref.env)
+    with phases.timed("prepare"):
+        snapshot = take_snapshot(ref)
+        schema = without_meta_fields(snapshot.schema)
+        incoming, in_all_partitions = prepare_deletes(ref, keys, schema)
+    with phases.timed("locate"):
+        located = locate(snapshot, incoming, engine, in_all_partitions=in_all_partitions)
+        located = replace(located, nowhere=located.nowhere[:0])  # absent keys need no delete
+    with phases.timed("assign"):
+        changes = deletes(ref, incoming, schema)
+        work = plan_updates(OperationType.DELETE, snapshot, incoming, schema, located, changes)
+    return execute(ref, work, engine, phases)
+
+
+def overwrite(ref: TableRef, rows: object, engine: Engine, *, whole: bool = False) -> CommitResult:
+    """Replace all rows of the partitions that occur in `rows`, or of the whole table."""
+    operation = OperationType.INSERT_OVERWRITE_TABLE if whole else OperationType.INSERT_OVERWRITE
+    phases = Phases(ref.env)
+    with phases.timed("prepare"):
+        snapshot, incoming, schema = _prepared(ref, rows)
+        if ref.config.get(COMBINE_BEFORE_INSERT):
+            incoming = combine(incoming, ref.properties.merge)
+    with phases.timed("assign"):
+        touched = None if whole else set(pc.unique(incoming.partitions).to_pylist())
+        replaced = groups_by_partition(snapshot, touched)
+        work = plan_inserts(operation, snapshot, incoming, schema, [], replaced)
+    return execute(ref, work, engine, phases)
+
+
+def delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) -> CommitResult:
+    """Take all rows of these partitions out."""
+    refuse_unwritable(ref)
+    if isinstance(partitions, str) or not all(isinstance(p, str) for p in partitions):
+        raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
+    phases = Phases(ref.env)
+    with phases.timed("assign"):
+        snapshot = take_snapshot(ref)
+        replaced = groups_by_partition(snapshot, set(partitions))
+        unknown = sorted(set(partitions) - set(replaced))
+        if unknown:
+            raise InputError(f"no such partition: {', '.join(map(repr, unknown))}")
+        schema = without_meta_fields(snapshot.schema)
+        work = Work(OperationType.DELETE_PARTITION, snapshot, schema, (), {}, replaced)
+    return execute(ref, work, engine, phases)
+
+
+def _prepared(ref: TableRef, rows: object) -> tuple[Snapshot, Incoming, pa.Schema]:
+    refuse_unwritable(ref)
+    table = checked_table(rows)
+    snapshot = take_snapshot(ref)
+    incoming, schema = prepare(ref, table, snapshot.schema)
+    return snapshot, incoming, schema

@@ -1,0 +1,137 @@
+"""Rows as users give them -> rows as the table stores them, with keys and partition paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.errors import InputError
+from hoodoo.format.schema import META_FIELDS, without_meta_fields
+from hoodoo.format.schema_types import normalise
+from hoodoo.model.merge import MergeMode, MergeRule
+from hoodoo.rows import merge
+from hoodoo.rows.conform import conform, evolve
+from hoodoo.rows.keys import field_values, partition_paths, record_keys
+from hoodoo.table.base import RECORD_KEY
+from hoodoo.table.ref import TableRef
+
+COMMIT_TIME = MergeRule(MergeMode.COMMIT_TIME_ORDERING)
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """Rows to write in the table's schema (no meta columns), and where they belong."""
+
+    rows: pa.Table
+    keys: pa.Array
+    partitions: pa.Array
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.keys)
+
+    def take(self, positions: pa.Array) -> Incoming:
+        return Incoming(
+            self.rows.take(positions), self.keys.take(positions), self.partitions.take(positions)
+        )
+
+
+def checked_table(rows: object) -> pa.Table:
+    """The input as a table with distinct column names and without meta columns."""
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    if not isinstance(rows, pa.Table):
+        raise InputError(f"rows must be a pyarrow.Table, not {type(rows).__name__}")
+    seen: set[str] = set()
+    for name in rows.column_names:
+        if name.lower() in seen:
+            raise InputError(f"column {name!r} is there twice (names differ by case at most)")
+        seen.add(name.lower())
+    # Rows read from a table carry its meta columns; they are made anew for each write.
+    return rows.drop_columns([name for name in rows.column_names if name in META_FIELDS])
+
+
+def prepare(ref: TableRef, rows: pa.Table, table_schema: pa.Schema) -> tuple[Incoming, pa.Schema]:
+    """Rows in the table's schema with keys and partition paths, and that schema, evolved.
+
+    Whatever is wrong with the rows is found here, before anything is written.
+    """
+    keys_rule, merge_rule = ref.properties.keys, ref.properties.merge
+    for name in (
+        *keys_rule.record_fields,
+        *keys_rule.partition_fields,
+        *merge_rule.ordering_fields,
+    ):
+        field_values(rows, name)  # a column left out would count as null
+    present = without_meta_fields(table_schema)
+    schema = evolve(present, normalise(rows.schema)) if len(present) else normalise(rows.schema)
+    rows = conform(rows, schema)
+    keys = merge.one_array(record_keys(rows, keys_rule))
+    partitions = merge.one_array(partition_paths(rows, keys_rule))
+    for ordering in merge.ordering_columns(rows, merge_rule):
+        if ordering.null_count:
+            fields = ",".join(merge_rule.ordering_fields)
+            raise InputError(f"ordering column {fields} is null in {ordering.null_count} rows")
+    return Incoming(rows, keys, partitions), schema
+
+
+def combine(incoming: Incoming, rule: MergeRule) -> Incoming:
+    """One row per key and partition: the one that wins by the table's ordering."""
+    identity = pc.binary_join_element_wise(incoming.partitions, incoming.keys, "\0")
+    position = pa.table({"position": np.arange(incoming.num_rows, dtype=np.int64)})
+    ordering = merge.ordering_columns(incoming.rows, rule)
+    none = np.zeros(incoming.num_rows, bool)
+    winners = merge.collapse([merge.Changes(identity, ordering, none, none, position)])
+    if winners.num_rows == incoming.num_rows:
+        return incoming
+    return incoming.take(merge.one_array(winners.rows.column("position")))
+
+
+def prepare_deletes(ref: TableRef, given: object, schema: pa.Schema) -> tuple[Incoming, bool]:
+    """Keys to delete, one each, and whether to look for them in all partitions.
+
+    A table may hold, beside the key columns, the partition columns and the ordering columns;
+    other columns are ignored.
+    """
+    rule = ref.properties.keys
+    if isinstance(given, pa.Table | pa.RecordBatch):
+        rows = checked_table(given)
+    else:
+        rows = _table_of_keys(ref, given, schema)
+        if RECORD_KEY in rows.column_names:
+            keys = merge.one_array(rows.column(RECORD_KEY))
+            return Incoming(rows, keys, pa.repeat("", len(keys))), True
+    known = [name for name in rows.column_names if name in schema.names]
+    rows = conform(rows.select(known), pa.schema([schema.field(name) for name in known]))
+    keys = merge.one_array(record_keys(rows, rule))
+    has_partitions = all(name in known for name in rule.partition_fields)
+    if has_partitions:
+        partitions = merge.one_array(partition_paths(rows, rule))
+    else:
+        partitions = pa.repeat("", len(keys))
+    incoming = Incoming(rows, keys, partitions)
+    has_ordering = all(name in known for name in ref.properties.merge.ordering_fields)
+    order = ref.properties.merge if has_ordering else COMMIT_TIME
+    return combine(incoming, order), rule.is_partitioned and not has_partitions
+
+
+def _table_of_keys(ref: TableRef, given: object, schema: pa.Schema) -> pa.Table:
+    """Keys given as a list: values of the key column, or ready-made texts of composite keys."""
+    if isinstance(given, pa.Array | pa.ChunkedArray):
+        given = given.to_pylist()
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InputError(
+            f"keys to delete must be a pyarrow.Table or a list, not {type(given).__name__}"
+        )
+    rule = ref.properties.keys
+    name = rule.record_fields[0]
+    try:
+        if rule.has_composite_keys:
+            return pa.table({RECORD_KEY: pc.unique(pa.array(given, pa.string()))})
+        return pa.table({name: pa.array(given, schema.field(name).type)})
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"these keys do not fit column {name}: {error}") from None

@@ -1,0 +1,32 @@
+"""Apache Hudi itself, started once for all tests of this folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from peer_client import Peer
+
+HERE = Path(__file__).parent
+PEERS = HERE.parents[1] / "scripts" / "peers.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.compat)
+
+
+@pytest.fixture(scope="session")
+def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """A running Apache Hudi; skips, naming what is missing, where it cannot be had."""
+    found = subprocess.run([sys.executable, PEERS], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if found.returncode:
+        pytest.skip(f"Apache Hudi is not to be had here: {found.stderr.decode().strip()}")
+    peer = Peer(json.loads(found.stdout), tmp_path_factory.mktemp("hudi"))
+    yield peer
+    peer.close()

@@ -1,0 +1,44 @@
+"""Shared by all tests: where the fixtures are, and a deterministic hypothesis profile."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from support.fixtures import FIXTURES, fixture_tables
+
+__all__ = ["FIXTURES", "fixture_tables"]
+
+settings.register_profile(
+    "hoodoo",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("hoodoo")
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    """The folder of tables that Apache Hudi wrote."""
+    if not FIXTURES.is_dir():
+        pytest.skip("the fixtures folder (../shared/fixtures, or HOODOO_FIXTURES) is absent")
+    return FIXTURES
+
+
+@pytest.fixture(scope="session")
+def unpack(fixtures: Path, tmp_path_factory: pytest.TempPathFactory):
+    """Unpacks a fixture table once per session and gives its path; treat it as read-only."""
+    root = tmp_path_factory.mktemp("fixtures")
+
+    def unpacked(table: str) -> Path:
+        kind, name = table.split("/")
+        target = root / kind / name
+        if not target.exists():
+            with zipfile.ZipFile(fixtures / "tables" / kind / f"{name}.zip") as archive:
+                archive.extractall(root / kind)
+        return target
+
+    return unpacked

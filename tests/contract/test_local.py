@@ -1,0 +1,440 @@
+"""The storage contract on a disk, and what is special there: processes, crashes, errors."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hoodoo.errors import AlreadyExists, ConfigError, NotFound, PreconditionFailed, StorageError
+from hoodoo.storage import disk, open_storage
+from hoodoo.storage.base import Storage
+from hoodoo.storage.local import TEMPORARY, LocalStorage
+from hoodoo.testing.contract import StorageContract
+
+
+class TestLocalStorage(StorageContract):
+    @pytest.fixture
+    def storage(self, tmp_path: Path) -> Storage:
+        return open_storage(str(tmp_path / "tables" / "trips"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "table"
+
+
+@pytest.fixture
+def storage(root: Path) -> LocalStorage:
+    return LocalStorage(str(root))
+
+
+def python(program: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def files(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+# URIs and options
+
+
+def test_plain_paths_and_uris_are_the_same_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for uri in ("t", "./t/", f"{tmp_path}/t//", f"file://{tmp_path}/t", f"file:{tmp_path}/t/"):
+        assert open_storage(uri).uri == f"file://{tmp_path}/t"
+
+
+def test_nothing_is_decoded(tmp_path: Path) -> None:
+    storage = open_storage(f"file://{tmp_path}/a%20b c")
+    storage.create("x", b"")
+    assert (tmp_path / "a%20b c" / "x").exists()
+    assert open_storage(storage.uri).exists("x")
+
+
+def test_a_disk_has_no_options(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        open_storage(str(tmp_path), {"aws_secret_access_key": "hidden"})
+    assert raised.value.key == "aws_secret_access_key"
+    assert "hidden" not in str(raised.value)
+
+
+# Processes
+
+COUNT = """
+import sys
+from hoodoo.errors import PreconditionFailed
+from hoodoo.storage import open_storage
+storage = open_storage(sys.argv[1])
+for _ in range(int(sys.argv[2])):
+    while True:
+        before = storage.stat("counter")
+        value = int(storage.read("counter"))
+        try:
+            storage.replace("counter", b"%d" % (value + 1), if_match=before.etag)
+            break
+        except PreconditionFailed:
+            pass
+"""
+
+
+def test_no_increment_of_any_process_is_lost(storage: LocalStorage, root: Path) -> None:
+    storage.create("counter", b"0")
+    processes = [python(COUNT, root, 50) for _ in range(4)]
+    assert [process.wait(timeout=60) for process in processes] == [0] * 4
+    assert storage.read("counter") == b"200"
+
+
+CREATE = """
+import sys
+from hoodoo.errors import AlreadyExists
+from hoodoo.storage import open_storage
+storage = open_storage(sys.argv[1])
+won = 0
+for number in range(100):
+    try:
+        storage.create(f"claims/{number}", sys.argv[2].encode())
+        won += 1
+    except AlreadyExists:
+        pass
+print(won)
+"""
+
+
+def test_one_creator_of_any_process_wins(storage: LocalStorage, root: Path) -> None:
+    processes = [python(CREATE, root, name) for name in ("one", "two", "three")]
+    won = [int(process.communicate(timeout=60)[0]) for process in processes]
+    assert sum(won) == 100
+    owners = [storage.read(f"claims/{number}").decode() for number in range(100)]
+    assert won == [owners.count(name) for name in ("one", "two", "three")]
+
+
+STREAM = """
+import signal, sys
+from hoodoo.storage import open_storage
+stream = open_storage(sys.argv[1]).open_write("part=1/big.parquet")
+stream.write(b"x" * 5_000_000)
+print("half written", flush=True)
+signal.pause()
+"""
+
+
+def test_a_killed_writer_leaves_nothing_visible(storage: LocalStorage, root: Path) -> None:
+    storage.create("part=1/other", b"")
+    process = python(STREAM, root)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "half written\n"
+    assert storage.stale_temporaries(older_than_ms=0) == []  # its writer lives
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+    assert [info.path for info in storage.list("", recursive=True)] == ["part=1/other"]
+    assert not storage.exists("part=1/big.parquet")
+    assert os.listdir(root / "part=1") == ["other"]
+    storage.create("part=1/big.parquet", b"again")
+
+    assert storage.stale_temporaries() == []  # an hour must have passed
+    (left,) = storage.stale_temporaries(older_than_ms=0)
+    assert (root / left).stat().st_size > 1_000_000
+    storage.delete(left)
+    assert files(root) == ["part=1/big.parquet", "part=1/other"]
+
+
+def test_a_live_stream_is_not_stale(storage: LocalStorage) -> None:
+    with storage.open_write("a") as stream:
+        stream.write(b"x")
+        assert storage.stale_temporaries(older_than_ms=0) == []
+    assert storage.stale_temporaries(older_than_ms=0) == []
+
+
+def test_temporary_files_are_hidden(storage: LocalStorage, root: Path) -> None:
+    storage.create(".hoodie/.aux/hoodoo/claims/1", b"")
+    with storage.open_write("a") as stream:
+        stream.write(b"x")
+        assert len(files(root)) == 2
+        listed = list(storage.list("", recursive=True))
+        assert [info.path for info in listed] == [".hoodie/.aux/hoodoo/claims/1"]
+        assert storage.list_directories(".hoodie/.aux/hoodoo") == ["claims"]
+    assert files(root) == [".hoodie/.aux/hoodoo/claims/1", "a"]
+
+
+def test_writes_leave_no_temporary_files(storage: LocalStorage, root: Path) -> None:
+    made = storage.create("d/a", b"1")
+    with pytest.raises(AlreadyExists):
+        storage.create("d/a", b"2")
+    storage.put("d/a", b"3")
+    with pytest.raises(PreconditionFailed):
+        storage.replace("d/a", b"4", if_match=made.etag)
+    storage.replace("d/a", b"5", if_match=storage.stat("d/a").etag)
+    storage.open_write("d/b").discard()
+    assert files(root) == ["d/a"]
+
+
+# The lock of a directory
+
+
+@pytest.mark.parametrize("verb", ["put", "replace", "delete"])
+def test_changes_wait_for_the_lock_of_the_directory(
+    storage: LocalStorage, root: Path, verb: str
+) -> None:
+    etag = storage.create("d/a", b"1").etag
+    actions = {
+        "put": lambda: storage.put("d/a", b"2"),
+        "replace": lambda: storage.replace("d/a", b"2", if_match=etag),
+        "delete": lambda: storage.delete("d/a"),
+    }
+    descriptor = os.open(root / "d", os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        thread = threading.Thread(target=actions[verb])
+        thread.start()
+        storage.create("d/b", b"")  # needs no lock
+        thread.join(timeout=0.1)
+        assert thread.is_alive()
+        assert storage.read("d/a") == b"1"
+    finally:
+        os.close(descriptor)
+    thread.join(timeout=30)
+    assert not thread.is_alive()
+    assert not storage.exists("d/a") if verb == "delete" else storage.read("d/a") == b"2"
+
+
+def test_the_wait_for_a_lock_is_bounded(
+    storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.create("d/a", b"1")
+    monkeypatch.setattr(disk, "_LOCK_WITHIN_S", 0.05)
+    descriptor = os.open(root / "d", os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(StorageError, match="lock of this directory"):
+            storage.put("d/a", b"2")
+    finally:
+        os.close(descriptor)
+    storage.put("d/a", b"2")
+
+
+def test_etags_differ_within_one_tick_of_the_clock(storage: LocalStorage) -> None:
+    etags = [storage.put("a", b"same size").etag for _ in range(200)]
+    assert len(set(etags)) == 200
+
+
+# Directories
+
+
+def test_delete_removes_empty_directories(storage: LocalStorage, root: Path) -> None:
+    storage.create(".hoodie/.temp/001/p=1/q=2/a.marker", b"")
+    storage.create(".hoodie/.heartbeat/001", b"")
+    storage.create("p=1/q=2/a.parquet", b"")
+    storage.create("p=1/keep", b"")
+    for info in list(storage.list("", recursive=True)):
+        if info.path != "p=1/keep":
+            storage.delete(info.path)
+    directories = [str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()]
+    assert sorted(d for d in directories if not d.startswith(".hoodie/.aux/")) == [
+        ".hoodie",
+        ".hoodie/.aux",
+        ".hoodie/.heartbeat",
+        ".hoodie/.temp",
+        "p=1",
+    ]
+
+
+def test_creates_and_deletes_race_for_a_directory(storage: LocalStorage) -> None:
+    failures: list[BaseException] = []
+
+    def churn(me: int) -> None:
+        try:
+            for number in range(100):
+                storage.create(f"x/y/{me}-{number}", b"")
+                storage.put(f"x/y/{me}", b"")
+                storage.delete(f"x/y/{me}-{number}")
+                storage.delete(f"x/y/{me}")
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=churn, args=(me,)) for me in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert list(storage.list("", recursive=True)) == []
+    assert storage.list_directories("") == [".hoodie"]
+
+
+def test_foreign_files_do_not_disturb(storage: LocalStorage, root: Path) -> None:
+    storage.create("a", b"1")
+    (root / "empty").mkdir()
+    (root / "link").symlink_to(root / "a")
+    (root / "dangling").symlink_to(root / "absent")
+    os.mkfifo(root / "fifo")
+    with open(os.fsencode(root) + b"/not-\xff-utf8", "wb"):
+        pass
+    assert [info.path for info in storage.list("", recursive=True)] == ["a", "link"]
+    assert storage.read("link") == b"1"
+
+
+# Errors
+
+
+def test_a_directory_and_an_object_of_one_name(storage: LocalStorage) -> None:
+    storage.create("d/a", b"1")
+    for action in (
+        lambda: storage.create("d", b""),
+        lambda: storage.put("d", b""),
+        lambda: storage.create("d/a/b", b""),
+        lambda: storage.put("d/a/b", b""),
+    ):
+        with pytest.raises(StorageError) as raised:
+            action()
+        assert type(raised.value) is StorageError
+    with pytest.raises(NotFound, match="directory"):
+        storage.stat("d")
+    with pytest.raises(NotFound, match="directory"):
+        storage.open_read("d")
+    assert [info.path for info in storage.list("", recursive=True)] == ["d/a"]
+
+
+def test_a_name_that_is_too_long(storage: LocalStorage) -> None:
+    name = "n" * 300
+    for action in (
+        lambda: storage.create(name, b""),
+        lambda: storage.put(f"{name}/x", b""),
+        lambda: storage.stat(name),
+        lambda: storage.delete(name),
+    ):
+        with pytest.raises(StorageError, match="File name too long"):
+            action()
+    assert list(storage.list("", recursive=True)) == []
+
+
+def test_a_base_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    storage = LocalStorage(str(tmp_path / "file"))
+    assert list(storage.list("")) == []
+    with pytest.raises(StorageError, match="Not a directory"):
+        storage.create("a", b"")
+
+
+FULL_DISK = """
+import resource, sys
+from hoodoo.errors import OutcomeUnknown, StorageError
+from hoodoo.storage import open_storage
+storage = open_storage(sys.argv[1])
+storage.create("small", b"1")
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+failures = []
+for verb in (storage.create, storage.put):
+    try:
+        verb("big", b"x" * 2_000_000)
+    except StorageError as failure:
+        failures.append(failure)
+try:
+    storage.replace("small", b"x" * 2_000_000, if_match=storage.stat("small").etag)
+except StorageError as failure:
+    failures.append(failure)
+try:
+    with storage.open_write("big") as stream:
+        for _ in range(4):
+            stream.write(b"x" * 1_000_000)
+except StorageError as failure:
+    failures.append(failure)
+assert [type(failure) for failure in failures] == [StorageError] * 4, failures
+print(failures[0])
+"""
+
+
+def test_a_write_that_the_disk_refuses_leaves_nothing(storage: LocalStorage, root: Path) -> None:
+    """A limit on file sizes fails the write half-way, as a full disk does."""
+    process = python(FULL_DISK, root)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert output == "big: File too large\n"
+    assert files(root) == ["small"]
+    assert storage.read("small") == b"1"
+
+
+def test_a_place_that_may_not_be_written() -> None:
+    storage = LocalStorage("/proc/hoodoo-table")
+    for action in (
+        lambda: storage.create("a", b""),
+        lambda: storage.put("a", b""),
+        lambda: storage.open_write("a"),
+    ):
+        with pytest.raises(StorageError) as raised:
+            action()
+        assert type(raised.value) is StorageError
+
+
+def test_a_directory_without_permission(storage: LocalStorage, root: Path) -> None:
+    etag = storage.create("d/a", b"").etag
+    (root / "d").chmod(0)
+    user = os.geteuid()
+    os.seteuid(user or 65534)  # root may do everything
+    try:
+        for action in (
+            lambda: storage.read("d/a"),
+            lambda: storage.stat("d/a"),
+            lambda: storage.exists("d/a"),
+            lambda: storage.list("d"),
+            lambda: storage.list("", recursive=True),
+            lambda: storage.create("d/b", b""),
+            lambda: storage.put("d/a", b""),
+            lambda: storage.replace("d/a", b"", if_match=etag),
+            lambda: storage.delete("d/a"),
+        ):
+            with pytest.raises(StorageError, match="Permission denied") as raised:
+                action()
+            assert type(raised.value) is StorageError
+    finally:
+        os.seteuid(user)
+        (root / "d").chmod(0o755)
+    assert storage.read("d/a") == b""
+
+
+# Growth
+
+
+def test_a_listing_grows_linearly(root: Path) -> None:
+    seconds: dict[int, float] = {}
+    for count in (1_000, 20_000):
+        directory = root / str(count)
+        directory.mkdir(parents=True)
+        for number in range(count):
+            os.close(os.open(directory / f"{number}", os.O_CREAT))
+        storage = LocalStorage(str(directory))
+        best = float("inf")
+        for _ in range(3):
+            start = time.perf_counter()
+            assert len(list(storage.list(""))) == count
+            best = min(best, time.perf_counter() - start)
+        seconds[count] = best / count
+    assert seconds[20_000] < 5 * seconds[1_000]
+
+
+def test_a_directory_that_keeps_vanishing_is_made_again(tmp_path: Path) -> None:
+    directory = tmp_path / "x" / "y"
+    attempts: list[bool] = []
+
+    def write() -> str:
+        attempts.append(directory.exists())
+        if len(attempts) < 5:
+            if directory.exists():
+                directory.rmdir()
+            (directory / "file").touch()
+        return "done"
+
+    assert disk.retrying(write, making=str(directory)) == "done"
+    assert attempts == [False, True, True, True, True]

@@ -1,0 +1,156 @@
+"""Writes whose answers are lost, on a real S3 server behind a network that fails on purpose."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from hoodoo.errors import AlreadyExists, OutcomeUnknown, PreconditionFailed, StorageError
+from hoodoo.storage import client, open_storage
+from hoodoo.storage.base import Storage
+from hoodoo.testing.proxy import (
+    ANSWER_LOST,
+    HANGS,
+    REQUEST_LOST,
+    Fault,
+    FaultyProxy,
+    faulty_proxy,
+)
+from hoodoo.testing.servers import S3Server
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def proxy(s3: S3Server) -> Iterator[FaultyProxy]:
+    with faulty_proxy(s3.endpoint) as running:
+        yield running
+
+
+@pytest.fixture
+def storage(s3: S3Server, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    monkeypatch.setattr(client, "_WRITE_BACKOFF_S", (0.001,) * 3)
+    options = dict(s3.options) | {"aws_endpoint": proxy.endpoint, "timeout": "1s"}
+    return open_storage(s3.uri(str(uuid.uuid4())), options)
+
+
+@pytest.mark.parametrize("fault", [ANSWER_LOST, Fault(passed_on=True, answer=(500, "X"))])
+def test_a_write_that_landed_unheard(storage: Storage, proxy: FaultyProxy, fault: Fault) -> None:
+    proxy.faults = [fault]
+    with pytest.raises(OutcomeUnknown) as raised:
+        storage.create("a", b"mine")
+    assert raised.value.path == "a"
+    assert storage.read("a") == b"mine"
+
+    proxy.faults = [fault]
+    with pytest.raises(OutcomeUnknown):
+        storage.replace("a", b"mine too", if_match=storage.stat("a").etag)
+    assert storage.read("a") == b"mine too"
+
+    proxy.faults = [fault]
+    with pytest.raises(OutcomeUnknown):
+        storage.put("a", b"put")
+    assert storage.read("a") == b"put"
+
+    stream = storage.open_write("b")
+    stream.write(b"streamed")
+    proxy.faults = [fault]
+    with pytest.raises(OutcomeUnknown):
+        stream.close()
+    assert stream.closed
+    assert storage.read("b") == b"streamed"
+
+    proxy.faults = [fault]
+    with pytest.raises(OutcomeUnknown):
+        storage.delete("a")
+    assert not storage.exists("a")
+
+
+def test_a_write_that_times_out(storage: Storage, proxy: FaultyProxy) -> None:
+    proxy.faults = [HANGS]
+    with pytest.raises(OutcomeUnknown):
+        storage.create("a", b"mine")
+    assert storage.read("a") == b"mine"
+
+
+def test_a_write_that_did_not_land_unheard(storage: Storage, proxy: FaultyProxy) -> None:
+    proxy.faults = [REQUEST_LOST]
+    with pytest.raises(OutcomeUnknown):
+        storage.create("a", b"1")
+    assert not storage.exists("a")
+
+
+def test_no_write_is_repeated_by_the_client(storage: Storage, proxy: FaultyProxy) -> None:
+    proxy.requests.clear()
+    proxy.faults = [ANSWER_LOST]
+    with pytest.raises(OutcomeUnknown):
+        storage.create("a", b"1")
+    assert len(proxy.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (429, "TooManyRequests"),
+        (503, "SlowDown"),
+        (409, "ConditionalRequestConflict"),
+        (409, "OperationAborted"),
+    ],
+)
+def test_a_store_that_is_busy_is_asked_again(
+    storage: Storage, proxy: FaultyProxy, answer: tuple[int, str]
+) -> None:
+    proxy.faults = [Fault(answer=answer)] * 2
+    first = storage.create("a", b"1")
+    proxy.faults = [Fault(answer=answer)]
+    with pytest.raises(AlreadyExists):
+        storage.create("a", b"2")
+    proxy.faults = [Fault(answer=answer)] * 2
+    storage.replace("a", b"3", if_match=first.etag)
+    proxy.faults = [Fault(answer=answer)]
+    with pytest.raises(PreconditionFailed):
+        storage.replace("a", b"4", if_match=first.etag)
+    assert storage.read("a") == b"3"
+
+    proxy.faults = [Fault(answer=answer)] * 9
+    with pytest.raises(StorageError, match="busy") as raised:
+        storage.create("b", b"1")
+    assert type(raised.value) is StorageError
+    proxy.faults = []
+    assert not storage.exists("b")
+
+
+@pytest.mark.parametrize("answer", [(400, "BadRequest"), (403, "AccessDenied"), (501, "Strange")])
+def test_refusals_and_strange_answers(
+    storage: Storage, proxy: FaultyProxy, answer: tuple[int, str]
+) -> None:
+    proxy.faults = [Fault(answer=answer)]
+    with pytest.raises(StorageError, match=answer[1]) as raised:
+        storage.create("a", b"1")
+    assert isinstance(raised.value, OutcomeUnknown) == (answer[0] >= 500)
+
+
+def test_reads_try_again(storage: Storage, proxy: FaultyProxy) -> None:
+    storage.create("d/a", b"1")
+    proxy.methods = ("GET", "HEAD")
+    for fault in (REQUEST_LOST, Fault(answer=(503, "SlowDown")), Fault(answer=(500, "X"))):
+        proxy.faults = [fault]
+        assert storage.read("d/a") == b"1"
+        proxy.faults = [fault]
+        assert storage.stat("d/a").size_bytes == 1
+        proxy.faults = [fault]
+        assert len(list(storage.list("d"))) == 1
+        assert proxy.faults == []
+
+
+def test_a_read_that_keeps_failing_keeps_its_type_in_arrow(
+    storage: Storage, proxy: FaultyProxy
+) -> None:
+    storage.create("a", b"x" * 3_000_000)
+    proxy.methods = ("GET",)
+    with storage.open_read("a") as file:
+        proxy.faults = [Fault(answer=(403, "AccessDenied"))]
+        with pytest.raises(StorageError, match="AccessDenied"):
+            file.read(10)

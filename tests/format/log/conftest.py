@@ -1,0 +1,36 @@
+"""Every log file that Apache Hudi wrote, from the fixtures: single files and whole tables."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def single_files(fixtures: Path) -> dict[str, bytes]:
+    """The single log files, by what is in them."""
+    kinds = {
+        "0712b9f9": "rollback",
+        "6d3d1d6e": "delete",
+        "ee2ace10": "parquet",
+        "ff32ab89": "avro",
+    }
+    return {
+        kinds[path.name[1:9]]: path.read_bytes() for path in (fixtures / "log").glob(".*.log.*")
+    }
+
+
+@pytest.fixture(scope="session")
+def log_files(fixtures: Path, single_files: dict[str, bytes]) -> dict[str, bytes]:
+    """All log files, those of the tables and of their metadata tables included."""
+    found = dict(single_files)
+    for table in sorted((fixtures / "tables").glob("*/*.zip")):
+        with zipfile.ZipFile(table) as archive:
+            for name in archive.namelist():
+                base = name.rpartition("/")[2]
+                is_log = base.startswith(".") and ".log." in base and not base.endswith(".crc")
+                if is_log and not name.startswith("__MACOSX/"):
+                    found[f"{table.parent.name}/{name}"] = archive.read(name)
+    return found

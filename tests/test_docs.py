@@ -1,0 +1,125 @@
+"""What the documents say is so: examples run, links lead somewhere, generated pages are current."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hoodoo
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HOODOO = "from hoodoo.cli.main import run; run()"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_readme_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    examples = blocks(README, "python")
+    assert len(examples) >= 2
+    for example in examples:
+        exec(compile(example, "README.md", "exec"), names)
+    commands = [
+        line
+        for block in blocks(README, "sh")
+        for line in block.splitlines()
+        if line.startswith("hoodoo ")
+    ]
+    assert len(commands) >= 5
+    for command in commands:
+        words = shlex.split(command)[1:]
+        done = subprocess.run(
+            [sys.executable, "-c", HOODOO, *words], capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert done.stdout.strip(), command
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks and code spans."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a page's headings make."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    for target in LINK.findall(prose(page)):
+        path, _, anchor = target.partition("#")
+        if "://" in path:
+            continue
+        other = (page.parent / path).resolve() if path else page
+        if not other.exists():
+            yield f"{page.relative_to(ROOT)}: {target} is not there"
+        elif anchor and anchor not in anchors(other):
+            yield f"{page.relative_to(ROOT)}: {target} has no such heading"
+
+
+def test_links_lead_somewhere() -> None:
+    assert not [told for page in PAGES for told in broken_links(page)]
+
+
+def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    (tmp_path / "there.md").write_text("# One heading\n")
+    page = tmp_path / "page.md"
+    page.write_text("[a](there.md#one-heading) [b](https://example.org/x) `[c](gone.md)`")
+    assert not list(broken_links(page))
+    page.write_text("[a](gone.md) [b](there.md#another) [c](#none)")
+    assert len(list(broken_links(page))) == 3
+
+
+def test_the_index_lists_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    listed = {(index.parent / target).resolve() for target in LINK.findall(index.read_text())}
+    pages = {page for page in PAGES if index.parent in page.parents and page != index}
+    missing = sorted(str(page.relative_to(index.parent)) for page in pages - listed)
+    assert not missing, "add to docs/README.md: " + ", ".join(missing)
+
+
+def test_the_reference_of_keys_is_current() -> None:
+    page = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["page"]()
+    assert (ROOT / "docs" / "reference" / "config.md").read_text() == page, "run `make docs`"
+
+
+def test_make_has_the_targets_that_are_told_of() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+    assert targets == set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
+    told = {
+        target
+        for page in PAGES
+        for target in re.findall(r"(?:`|^)make (?:PYTHON=\S+ )?([a-z-]+)", page.read_text(), re.M)
+    }
+    assert {"demo", "test", "check"} <= told <= targets
+
+
+def test_ci_runs_the_readme_s_test_command() -> None:
+    ci = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert "make test" in ci
+    assert "make test " in README.read_text()
+
+
+def test_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == hoodoo.__version__
+    assert f"## {hoodoo.__version__}" in (ROOT / "CHANGELOG.md").read_text()

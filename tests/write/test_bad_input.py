@@ -1,0 +1,172 @@
+"""What cannot be written is refused before anything is visible, in one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodoo
+from hoodoo.errors import (
+    ConfigError,
+    InputError,
+    NoSuchTable,
+    SchemaMismatch,
+    TableExists,
+    Unsupported,
+)
+from hoodoo.table.ref import open_ref
+
+SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("ts", pa.int64()), ("n", pa.int32())])
+
+
+def make(path: Path, **arguments: Any) -> hoodoo.Table:
+    arguments = {"record_key": "id", "partition_by": "p", "ordering": "ts", **arguments}
+    return hoodoo.create_table(str(path / "t"), schema=SCHEMA, **arguments)
+
+
+def row(**changes: Any) -> pa.Table:
+    values = {"id": "a", "p": "x", "ts": 1, "n": 1, **changes}
+    return pa.Table.from_pylist([values], SCHEMA)
+
+
+BAD_ROWS = {
+    "null key": row(id=None),
+    "empty key": row(id=""),
+    "null ordering": row(ts=None),
+    "twice the same column": pa.table([["a"], ["x"], ["y"], [1]], names=["id", "p", "P", "ts"]),
+    "text in a number": pa.table({"id": ["a"], "p": ["x"], "ts": ["now"], "n": [1]}),
+    "no key column": row().drop_columns(["id"]),
+    "no partition column": row().drop_columns(["p"]),
+    "column spelled otherwise": row().rename_columns(["ID", "p", "ts", "n"]),
+    "unsigned 64 bit": row().append_column("u", pa.array([2**63], pa.uint64())),
+    "a column without a type": row().append_column("u", pa.nulls(1)),
+    "slash at the end": row(p="x/"),
+    "dots": row(p=".."),
+    "a list of dicts": [{"id": "a"}],
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("what", list(BAD_ROWS))
+@pytest.mark.parametrize("operation", ["insert", "upsert", "insert_overwrite"])
+def test_bad_rows(tmp_path: Path, what: str, operation: str) -> None:
+    table = make(tmp_path, options={"hoodie.datasource.write.hive_style_partitioning": False})
+    table.insert(row(id="before"))
+    before = sorted(p.name for p in tmp_path.rglob("*"))
+    with pytest.raises(InputError) as caught:
+        getattr(table, operation)(BAD_ROWS[what])
+    assert "\n" not in str(caught.value)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == before, "nothing was written"
+    assert table.to_arrow()["id"].to_pylist() == ["before"]
+
+
+def test_narrowing_and_retyping_are_refused(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.insert(row())
+    with pytest.raises(SchemaMismatch, match="n"):
+        table.upsert(row().set_column(3, "n", pa.array(["text"])))
+
+
+@pytest.mark.parametrize("given", ["a", 7, None, {"id": "a"}])
+def test_bad_keys_to_delete(tmp_path: Path, given: object) -> None:
+    table = make(tmp_path)
+    with pytest.raises(InputError):
+        table.delete(given)
+    assert len(table.timeline()) == 0
+
+
+def test_unknown_partitions_to_delete(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.insert(row())
+    with pytest.raises(InputError, match="p=nowhere"):
+        table.delete_partitions(["p=x", "p=nowhere"])
+    with pytest.raises(InputError):
+        table.delete_partitions("p=x")  # type: ignore[arg-type]
+    assert table.to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_nothing_to_write_is_a_commit_without_files(tmp_path: Path, kind: str) -> None:
+    table = make(tmp_path, table_type=kind)
+    result = table.insert(SCHEMA.empty_table())
+    assert (result.stats.files, result.stats.inserted) == (0, 0)
+    table.upsert(row())
+    assert table.upsert(SCHEMA.empty_table()).stats.files == 0
+    assert table.delete(["nobody"]).stats.deleted == 0
+    assert table.to_arrow()["id"].to_pylist() == ["a"]
+
+
+def test_rows_that_were_read_can_be_written_back(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.insert(row())
+    read = table.to_arrow()
+    assert "_hoodie_commit_time" in read.column_names
+    result = table.upsert(read)
+    assert table.to_arrow()["_hoodie_commit_time"].to_pylist() == [result.instant]
+
+
+BAD_TABLES: dict[str, dict[str, Any]] = {
+    "no such key column": {"record_key": "nope"},
+    "no key": {"record_key": []},
+    "a key twice": {"record_key": ["id", "id"]},
+    "no such partition column": {"partition_by": "nope"},
+    "no such ordering column": {"ordering": "nope"},
+    "an unknown type": {"table_type": "delta"},
+    "a name with a slash": {"name": "a/b"},
+    "an old version": {"options": {"hoodie.table.version": 6}},
+    "a bad number": {"options": {"hoodie.parquet.max.file.size": "many"}},
+    "a bad flag": {"options": {"hoodie.datasource.write.hive_style_partitioning": "maybe"}},
+    "no meta fields": {"options": {"hoodie.populate.meta.fields": False}},
+    "a custom merger": {"options": {"hoodie.record.merge.mode": "CUSTOM"}},
+    "a simple key generator for two keys": {
+        "record_key": ["id", "n"],
+        "options": {"hoodie.table.keygenerator.type": "SIMPLE"},
+    },
+    "a timestamp key generator without formats": {
+        "options": {"hoodie.table.keygenerator.type": "TIMESTAMP"}
+    },
+    "an object as an option": {"options": {"hoodie.table.name": object()}},
+}
+
+
+@pytest.mark.parametrize("what", list(BAD_TABLES))
+def test_bad_tables(tmp_path: Path, what: str) -> None:
+    with pytest.raises((InputError, ConfigError)) as caught:
+        make(tmp_path, **BAD_TABLES[what])
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_schema_that_is_none(tmp_path: Path) -> None:
+    for schema in (
+        "{}",
+        "not json",
+        7,
+        pa.schema([]),
+        pa.schema([("a", pa.int8()), ("A", pa.int8())]),
+    ):
+        with pytest.raises(InputError):
+            hoodoo.create_table(str(tmp_path / "t"), schema=schema, record_key="a")
+
+
+def test_existing_and_missing_tables(tmp_path: Path) -> None:
+    make(tmp_path)
+    with pytest.raises(TableExists):
+        make(tmp_path)
+    with pytest.raises(NoSuchTable):
+        hoodoo.open_table(str(tmp_path / "elsewhere"))
+
+
+def test_a_table_with_a_metadata_table_is_not_written(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.insert(row())
+    path = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    path.write_text(path.read_text() + "\nhoodie.table.metadata.partitions=files\n")
+    table = hoodoo.open_table(str(tmp_path / "t"))
+    for write in (table.insert, table.upsert, table.insert_overwrite, table.delete):
+        with pytest.raises(Unsupported, match="metadata table"):
+            write(row())
+    assert len(open_ref(table.uri).load_timeline()) == 1
