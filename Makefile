@@ -2,6 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+PYTEST := $(BIN)/python -m pytest
+# Two workers; a file's tests stay together, so that a server is started once.
+APART := -n2 --dist loadfile
+SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
@@ -19,10 +23,10 @@ demo: $(READY) ## Make a table, write two commits, look at it, travel in time
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY) ## Run all tests except those that need Apache Hudi itself
-	$(BIN)/python -m pytest -n2 -m "not compat"
+	$(PYTEST) $(APART) -m "not compat"
 
 test-fast: $(READY) ## Run the tests that need no server and little time
-	$(BIN)/python -m pytest -n2 -q -m "not compat and not server and not fuzz"
+	$(PYTEST) $(APART) -q -m "not compat and not server" --ignore=tests/fuzz
 
 check: ## Run exactly what CI runs: lint, types, test, test-compat
 	@.ci/run
@@ -39,10 +43,10 @@ types: $(READY) ## Check types (mypy, strict)
 	$(BIN)/mypy
 
 test-compat: $(READY) ## Read and write tables side by side with Apache Hudi (fetches it once)
-	$(BIN)/python -m pytest tests/compat
+	$(PYTEST) tests/compat
 
-fuzz: $(READY) ## Feed the readers broken files
-	$(BIN)/python -m pytest -n2 -m fuzz
+fuzz: $(READY) ## Feed the readers broken files, five times as many as the tests do (SEED=n)
+	HOODOO_FUZZ_SEED=$(SEED) HOODOO_FUZZ_TABLE=400 HOODOO_FUZZ_CODEC=200 $(PYTEST) tests/fuzz -q -s
 
 bench: $(READY) ## Measure reading, opening and listing
 	$(BIN)/python -m bench

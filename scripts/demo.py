@@ -16,6 +16,7 @@ import hoodoo
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "demo-table"
+NUMBERS = {"fare", "ts", "bytes"}
 COLUMNS = ["trip_id", "city", "rider", "fare", "ts"]
 SCHEMA = pa.schema(
     [
@@ -64,7 +65,7 @@ def main() -> None:
         ((i.requested_time, i.completion_time, i.action, i.operation) for i in table.timeline()),
     )
 
-    say("The files", "updates went to log files beside the base files; no base file was rewritten.")
+    say("The files", "updates lie in logs beside base files; the new trip filled up a small file.")
     show(("file", "bytes"), files_of(table))
 
     say("The rows now", "base and log files merged: t1 is corrected, t4 kept its newer fare.")
@@ -121,7 +122,9 @@ def show_rows(rows: pa.Table) -> None:
 
 
 def show(header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    grid = Grid(*header, box=None, header_style="dim", padding=(0, 2))
+    grid = Grid(box=None, header_style="dim", padding=(0, 2))
+    for name in header:
+        grid.add_column(name, overflow="fold", justify="right" if name in NUMBERS else "left")
     for row in rows:
         grid.add_row(*(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in row))
     out.print(grid)

@@ -36,7 +36,7 @@ def test_an_env_is_rebuilt_in_another_process(tmp_path: Path) -> None:
 
 
 def test_storage_options_travel() -> None:
-    options = {"aws_region": "mars-1", "aws_access_key_id": "key"}
+    options = {"aws_region": "mars-1", "aws_skip_signature": "true"}
     again = pickle.loads(pickle.dumps(Env.of("s3a://bucket/t/", options)))
     assert again.storage.uri == "s3://bucket/t"
     assert again.storage_options == options
@@ -54,7 +54,8 @@ def test_an_env_made_by_hand_keeps_its_storage() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    env = Env.of("s3://bucket/t", {"aws_secret_access_key": "hidden"})
+    options = {"aws_access_key_id": "key", "aws_secret_access_key": "hidden"}
+    env = Env.of("s3://bucket/t", options)
     assert "hidden" not in repr(env)
 
 
@@ -79,10 +80,9 @@ def test_a_timer_steps_until_it_is_stopped() -> None:
     timer = SystemClock().every(1, step)
     assert third.wait(timeout=30)
     timer.stop()
-    count = len(steps)
-    timer.stop()
     assert threading.get_ident() not in steps
-    assert not third.wait(timeout=0) or len(steps) == count
+    assert steps[0] not in {thread.ident for thread in threading.enumerate()}
+    timer.stop()
 
 
 def test_stop_waits_for_the_step_that_runs() -> None:
@@ -173,30 +173,21 @@ def test_a_failure_is_raised_and_the_rest_dropped(threads: int) -> None:
     assert len(begun) < 1000
 
 
-def test_of_several_failures_the_first_item_counts() -> None:
-    together = threading.Barrier(3)
-
-    def task(item: int) -> int:
-        together.wait(timeout=30)
-        raise ValueError(f"item {item}")
-
-    with pytest.raises(ValueError, match="item"):
-        LocalEngine(3).map(task, [0, 1, 2])
-
-
 def test_a_failure_does_not_wait_for_slow_items() -> None:
     """The failing item ends the work even if an earlier one is still busy when it fails."""
-    failed, dropped = threading.Event(), threading.Event()
+    ended = threading.Event()
+    begun: list[int] = []
 
     def task(item: int) -> int:
+        begun.append(item)
         if item == 0:
-            failed.wait(timeout=30)
+            ended.wait(timeout=0.3)
         elif item == 1:
-            failed.set()
             raise ValueError("item 1")
-        elif item > 5:
-            dropped.set()
+        else:
+            ended.wait(timeout=0.001)
         return item
 
     with pytest.raises(ValueError, match="item 1"):
         LocalEngine(2).map(task, range(10_000))
+    assert len(begun) < 100

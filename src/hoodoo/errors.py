@@ -66,8 +66,8 @@ class FormatError(HoodooError):
     """Bytes on storage are not what the format says; `source` is the file, once known."""
 
     def __init__(self, reason: str, *, source: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        self.reason = " ".join(reason.split())  # libraries' messages have line breaks
+        super().__init__(self.reason)
         self.source = source
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ import pytest
 from hoodoo.errors import AlreadyExists, ConfigError, NotFound, PreconditionFailed, StorageError
 from hoodoo.storage import disk, open_storage
 from hoodoo.storage.base import Storage
-from hoodoo.storage.local import TEMPORARY, LocalStorage
+from hoodoo.storage.local import LocalStorage
 from hoodoo.testing.contract import StorageContract
 
 

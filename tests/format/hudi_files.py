@@ -6,9 +6,11 @@ import re
 import zipfile
 from collections.abc import Iterator
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 
-from hoodoo.format.avro import MAGIC, _Cursor, _header
+import fastavro
+
 from hoodoo.model.instant import Instant
 from hoodoo.model.names import parse_instant
 
@@ -46,20 +48,18 @@ def files_named(fixtures: Path, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def is_container(data: bytes) -> bool:
-    return data.startswith(MAGIC)
+    return data.startswith(b"Obj\x01")
 
 
 def split_container(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """Schema, sync marker and record of a container with one record."""
-    cursor = _Cursor(data, len(MAGIC))
-    header = dict(_header(cursor))
-    assert list(header) == [b"avro.schema"]
-    sync = cursor.take(16)
-    assert cursor.long() == 1
-    body = cursor.take(cursor.long())
-    assert cursor.take(16) == sync
-    assert cursor.at_end
-    return header[b"avro.schema"], sync, body
+    """Schema, sync marker and record of a container with one record, without our reader."""
+    metadata = fastavro.reader(BytesIO(data)).metadata
+    assert list(metadata) == ["avro.schema"]
+    sync = data[-16:]
+    block = data[data.index(sync) + 16 : -16]
+    assert block[0] == 2  # one record
+    size_bytes = next(n for n in range(1, 10) if block[n] < 0x80)
+    return metadata["avro.schema"].encode(), sync, block[1 + size_bytes :]
 
 
 def example(page: str, language: str, *, nth: int = 0) -> str:

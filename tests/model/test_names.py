@@ -183,7 +183,6 @@ def test_what_is_no_marker() -> None:
 def test_history_files_round_trip(first: InstantTime, last: InstantTime, layer: int) -> None:
     name = HistoryFileName(first, last, layer)
     assert parse_history_file(str(name)) == name
-    assert parse_base_file(str(name)) is None or layer  # nobody looks for one in the other's place
 
 
 def test_what_is_no_history_file() -> None:

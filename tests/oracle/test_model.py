@@ -118,7 +118,7 @@ def data(table: pa.Table) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("by_event", [True, False])
-@settings(max_examples=10)
+@settings(max_examples=40)
 @given(
     steps=st.lists(STEPS, min_size=2, max_size=6), log_format=st.sampled_from(["parquet", "avro"])
 )

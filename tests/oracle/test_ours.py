@@ -212,12 +212,13 @@ def test_all_column_types(tmp_path: Path, kind: str, block: str) -> None:
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_timestamp_based_partitions(tmp_path: Path, kind: str) -> None:
+    package = "org.apache.hudi.keygen"
     table = make(
         tmp_path,
         kind,
         partition_by="ts",
         options={
-            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+            "hoodie.datasource.write.keygenerator.class": f"{package}.TimestampBasedKeyGenerator",
             "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
             "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
             "hoodie.keygen.timebased.timezone": "UTC",

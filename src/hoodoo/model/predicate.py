@@ -153,7 +153,7 @@ def _value_may_match(predicate: Compare | In | Like, known: ValueRange) -> bool:
             return any(v is not None and _compare_may_match("=", v, low, high) for v in values)
         case In(_, values, True):
             # `x not in (..., null)` is never true.
-            return None not in values and not (low is not None and low == high and low in values)
+            return None not in values and not (_is_single(low, high) and low in values)
         case Like(_, pattern, False):
             prefix = re.split(r"[%_\\]", pattern, maxsplit=1)[0]
             below = high is not None and high < prefix
@@ -167,7 +167,7 @@ def _compare_may_match(op: str, value: Any, low: Any, high: Any) -> bool:
         case "=":
             return not (low is not None and value < low) and not (high is not None and value > high)
         case "!=":
-            return not (low is not None and low == high == value)
+            return not (_is_single(low, high) and low == value)
         case "<":
             return not (low is not None and low >= value)
         case "<=":
@@ -176,6 +176,11 @@ def _compare_may_match(op: str, value: Any, low: Any, high: Any) -> bool:
             return not (high is not None and high <= value)
         case _:
             return not (high is not None and high < value)
+
+
+def _is_single(low: Any, high: Any) -> bool:
+    """Whether only one value is there; statistics of floats do not tell of NaN."""
+    return low is not None and bool(low == high) and not isinstance(low, float)
 
 
 def from_tuples(filters: Sequence[Any]) -> Predicate:

@@ -36,7 +36,8 @@ class WriteStream(Protocol):
     """A large new object in the making: visible after `close`, gone after `discard`.
 
     Leaving a `with` block closes it, or discards it when an exception passes through; one that
-    is dropped without either is discarded. It also serves pyarrow as a file object to write to (`write`, `flush`, `tell`, `closed`).
+    is dropped without either is discarded. It also serves pyarrow as a file object to write to
+    (`write`, `flush`, `tell`, `closed`).
     """
 
     @property

@@ -84,6 +84,8 @@ def log_blocks(task: SliceRead) -> Iterator[tuple[str, Block]]:
     for file in task.slice.logs:
         with naming(file.path):
             found = read_blocks(task.env.storage.read(file.path))
+        if not found.blocks and not found.corrupt and not task.rule.tolerates_cut_logs:
+            raise CorruptBlock("the file is empty", offset=0, source=file.path)
         for gap in found.corrupt:
             if not task.rule.tolerates_cut_logs:
                 raise CorruptBlock(gap.reason, offset=gap.offset, source=file.path)

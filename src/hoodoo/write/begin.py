@@ -13,6 +13,7 @@ from hoodoo.model.keys import KeyGenerator
 from hoodoo.model.merge import MergeMode
 from hoodoo.model.plan import RequestedReplaceMetadata
 from hoodoo.model.table import TableType
+from hoodoo.storage import probe_conditions
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline import transitions
 from hoodoo.timeline.timeline import Timeline
@@ -62,6 +63,7 @@ def _action(ref: TableRef, operation: OperationType) -> Action:
 
 def refuse_unwritable(ref: TableRef) -> None:
     """Fail, before anything is written, on tables whose commits we could not make whole."""
+    probe_conditions(ref.env.storage)
     properties, config = ref.properties, ref.config
     if not properties.version.is_writable:
         raise Unsupported(

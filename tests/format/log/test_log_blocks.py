@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from log_samples import log_files, single_files
 
 from hoodoo.errors import CorruptBlock, FormatError, UnsupportedVersion
 from hoodoo.format.log import (
@@ -39,19 +40,19 @@ BLOCKS = st.builds(
 )
 
 
-def test_every_fixture_is_read_whole_and_written_back_identical(log_files):
+def test_every_fixture_is_read_whole_and_written_back_identical(fixtures):
     kinds: Counter[BlockType] = Counter()
-    for name, data in log_files.items():
+    for name, data in log_files(fixtures).items():
         found = read_blocks(data)
         assert not found.corrupt, name
         assert encode_blocks(found.blocks) == data, name
         kinds.update(block.type for block in found.blocks)
-    assert len(log_files) >= 640
+    assert len(log_files(fixtures)) >= 640
     assert set(kinds) == set(BlockType) - {BlockType.CORRUPT, BlockType.CDC_DATA}
 
 
-def test_the_rollback_fixture_says_what_it_rolls_back(single_files):
-    (block,) = read_blocks(single_files["rollback"]).blocks
+def test_the_rollback_fixture_says_what_it_rolls_back(fixtures):
+    (block,) = read_blocks(single_files(fixtures)["rollback"]).blocks
     assert block.type is BlockType.COMMAND
     assert block.instant_time == "20250126040936578"
     assert rollback_target(block) == "20250126040826878"
@@ -202,9 +203,9 @@ def test_an_unknown_command_is_a_typed_error():
         rollback_target(Block(BlockType.COMMAND, header))
 
 
-def test_damaged_fixtures_give_typed_errors_or_corrupt_ranges_only(single_files):
+def test_damaged_fixtures_give_typed_errors_or_corrupt_ranges_only(fixtures):
     """Truncations, bit flips, cuts and insertions; nothing may be lost without a word."""
-    parts = [data for data in single_files.values() if len(data) < 2000]
+    parts = [data for data in single_files(fixtures).values() if len(data) < 2000]
     rng = random.Random(7)
     outcomes: Counter[str] = Counter()
     for _ in range(4000):

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_samples import log_files, single_files
 
 from hoodoo.errors import CorruptBlock, FormatError, Unsupported, UnsupportedVersion
 from hoodoo.format.log import (
@@ -97,9 +98,9 @@ def test_extra_header_entries_are_kept():
     assert not stored(avro_block(ONE, instant_time=NOW, schema_json=SCHEMA)).is_partial
 
 
-def test_every_fixture_avro_block_is_written_back_identical(log_files):
+def test_every_fixture_avro_block_is_written_back_identical(fixtures):
     seen = 0
-    for name, data in log_files.items():
+    for name, data in log_files(fixtures).items():
         for block in read_blocks(data).blocks:
             if block.type is BlockType.AVRO_DATA:
                 rows = decode_data(block)
@@ -112,16 +113,16 @@ def test_every_fixture_avro_block_is_written_back_identical(log_files):
     assert seen == 14
 
 
-def test_the_avro_fixture_holds_one_updated_trip(single_files):
-    (block,) = read_blocks(single_files["avro"]).blocks
+def test_the_avro_fixture_holds_one_updated_trip(fixtures):
+    (block,) = read_blocks(single_files(fixtures)["avro"]).blocks
     (row,) = decode_data(block).to_pylist()
     assert (row["rider"], row["driver"], row["fare"]) == ("rider-A", "driver-K", 29.1)
     assert row["_hoodie_commit_time"] == block.instant_time
 
 
-def test_every_fixture_parquet_block_has_the_columns_of_its_schema(log_files):
+def test_every_fixture_parquet_block_has_the_columns_of_its_schema(fixtures):
     seen = 0
-    for name, data in log_files.items():
+    for name, data in log_files(fixtures).items():
         for block in read_blocks(data).blocks:
             if block.type is BlockType.PARQUET_DATA:
                 rows = decode_data(block)
@@ -202,8 +203,8 @@ def test_older_versions_of_the_content_have_the_same_layout(version):
 
 
 @pytest.mark.parametrize("kind", ["avro", "parquet"])
-def test_damaged_contents_are_typed_errors_or_rows(single_files, kind):
-    (block,) = read_blocks(single_files[kind]).blocks
+def test_damaged_contents_are_typed_errors_or_rows(fixtures, kind):
+    (block,) = read_blocks(single_files(fixtures)[kind]).blocks
     rng = random.Random(5)
     refused = 0
     for _ in range(600):
@@ -219,8 +220,8 @@ def test_damaged_contents_are_typed_errors_or_rows(single_files, kind):
     assert refused > 100
 
 
-def test_a_damaged_schema_is_a_typed_error_or_rows(single_files):
-    (block,) = read_blocks(single_files["avro"]).blocks
+def test_a_damaged_schema_is_a_typed_error_or_rows(fixtures):
+    (block,) = read_blocks(single_files(fixtures)["avro"]).blocks
     rng = random.Random(6)
     refused = 0
     for _ in range(300):

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_samples import log_files, single_files
 
 from hoodoo.errors import CorruptBlock, FormatError, InputError, UnsupportedVersion
 from hoodoo.format.log import (
@@ -126,8 +127,8 @@ def test_every_wrapper_that_java_writes_is_read_and_written_back_identical(name)
     assert encode_deletes(deletes) == content
 
 
-def test_the_fixture_deletes_three_keys_that_always_win(single_files):
-    (found,) = read_blocks(single_files["delete"]).blocks
+def test_the_fixture_deletes_three_keys_that_always_win(fixtures):
+    (found,) = read_blocks(single_files(fixtures)["delete"]).blocks
     deletes = decode_deletes(found)
     assert deletes["partition_path"].to_pylist() == ["city=san_francisco"] * 3
     assert deletes["record_key"][0].as_py() == "e96c4396-3fad-413a-a942-4cb36106d721"
@@ -136,9 +137,9 @@ def test_the_fixture_deletes_three_keys_that_always_win(single_files):
     assert delete_block(ours, instant_time=found.instant_time).content == found.content
 
 
-def test_every_fixture_delete_block_is_written_back_identical(log_files):
+def test_every_fixture_delete_block_is_written_back_identical(fixtures):
     seen = 0
-    for name, data in log_files.items():
+    for name, data in log_files(fixtures).items():
         for found in read_blocks(data).blocks:
             if found.type is BlockType.DELETE:
                 assert encode_deletes(decode_deletes(found)) == found.content, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from log_samples import log_files
 
 from hoodoo.errors import FormatError
 from hoodoo.format.log import Block, BlockType, HeaderKey, read_blocks, rollback_block, scan_blocks
@@ -105,11 +106,11 @@ def test_a_block_without_an_instant_is_a_typed_error():
         scan_blocks([Block(BlockType.AVRO_DATA, {})])
 
 
-def test_the_rolled_back_fixture_of_version_6(log_files):
+def test_the_rolled_back_fixture_of_version_6(fixtures):
     """Log 1 was rolled back by log 2; log 3 was written after that."""
     files = sorted(
         (name, content)
-        for name, content in log_files.items()
+        for name, content in log_files(fixtures).items()
         if name.startswith("mor-parquet/v6_nonpartitioned_rollback/") and "/.hoodie/" not in name
     )
     assert [name.split(".log.")[1][0] for name, _ in files] == ["1", "2", "3"]

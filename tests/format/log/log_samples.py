@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import zipfile
+from functools import cache
 from pathlib import Path
 
-import pytest
+_KINDS = {"0712b9f9": "rollback", "6d3d1d6e": "delete", "ee2ace10": "parquet", "ff32ab89": "avro"}
 
 
-@pytest.fixture(scope="session")
+@cache
 def single_files(fixtures: Path) -> dict[str, bytes]:
     """The single log files, by what is in them."""
-    kinds = {
-        "0712b9f9": "rollback",
-        "6d3d1d6e": "delete",
-        "ee2ace10": "parquet",
-        "ff32ab89": "avro",
-    }
-    return {
-        kinds[path.name[1:9]]: path.read_bytes() for path in (fixtures / "log").glob(".*.log.*")
-    }
+    files = (fixtures / "log").glob(".*.log.*")
+    return {_KINDS[path.name[1:9]]: path.read_bytes() for path in files}
 
 
-@pytest.fixture(scope="session")
-def log_files(fixtures: Path, single_files: dict[str, bytes]) -> dict[str, bytes]:
+@cache
+def log_files(fixtures: Path) -> dict[str, bytes]:
     """All log files, those of the tables and of their metadata tables included."""
-    found = dict(single_files)
+    found = dict(single_files(fixtures))
     for table in sorted((fixtures / "tables").glob("*/*.zip")):
         with zipfile.ZipFile(table) as archive:
             for name in archive.namelist():

@@ -1,0 +1,221 @@
+"""Base files: Parquet with meta columns first, and Apache Hudi's key-values in the footer.
+
+    parquet.avro.schema             Avro schema of the rows, meta fields included
+    hoodie_min_record_key           smallest and largest record key, as text
+    hoodie_max_record_key
+    org.apache.hudi.bloomfilter     base64 of the filter, see `bloom`
+    hoodie_bloom_filter_type_code   DYNAMIC_V0
+
+Pages carry checksums, and are verified when they are read: a flipped bit is an error, not a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hoodoo.errors import FormatError
+from hoodoo.format.bloom import BloomFilter
+from hoodoo.model.predicate import Predicate, ValueRange, may_match
+
+AVRO_SCHEMA = "parquet.avro.schema"
+MIN_KEY = "hoodie_min_record_key"
+MAX_KEY = "hoodie_max_record_key"
+BLOOM = "org.apache.hudi.bloomfilter"
+BLOOM_TYPE = "hoodie_bloom_filter_type_code"
+RECORD_KEY = "_hoodie_record_key"
+
+# What Arrow throws at bytes that are not Parquet, or not the Parquet that they claim to be.
+_BROKEN = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError)
+
+_FEWEST_BLOOM_ENTRIES = 1_000
+_FIRST_GUESS = 0.5  # bytes in a file for each byte in memory, until the first row group tells
+
+
+@dataclass(frozen=True, slots=True)
+class BloomOptions:
+    """Size of a base file's bloom filter: for how many keys, and how often it may be wrong."""
+
+    entries: int
+    fpp: float
+    max_entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetOptions:
+    """How base files are encoded."""
+
+    codec: str = "zstd"
+    row_group_bytes: int = 120 * 1024 * 1024
+    page_bytes: int = 1024 * 1024
+    dictionary: bool = True
+    bloom: BloomOptions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What Apache Hudi's key-values in a footer say; None where they are absent."""
+
+    avro_schema: str | None
+    min_key: str | None
+    max_key: str | None
+    bloom: BloomFilter | None
+
+
+class BaseFileWriter:
+    """Writes rows to a stream as one base file; the footer comes with `close`."""
+
+    def __init__(
+        self, stream: Any, schema: pa.Schema, *, avro_schema: str, options: ParquetOptions
+    ) -> None:
+        self._stream = stream
+        self._options = options
+        self._avro_schema = avro_schema
+        self._pending: list[pa.Table] = []
+        self._pending_bytes = 0
+        self._written_bytes = 0  # of rows in memory, to learn how well they compress
+        self._keys: list[pa.ChunkedArray] = []
+        self._writer = pq.ParquetWriter(
+            stream,
+            schema,
+            compression="none" if options.codec == "uncompressed" else options.codec,
+            use_dictionary=options.dictionary,
+            data_page_size=options.page_bytes,
+            write_page_checksum=True,
+            store_schema=False,  # the types are Parquet's own, the same for every reader
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """About how large the file would be if it were closed now."""
+        flushed = int(self._stream.tell())
+        ratio = flushed / self._written_bytes if self._written_bytes else _FIRST_GUESS
+        return flushed + int(self._pending_bytes * ratio)
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows; a row group is written when enough have come together."""
+        self._keys.append(rows.column(RECORD_KEY))
+        self._pending.append(rows)
+        self._pending_bytes += rows.nbytes
+        if self._pending_bytes >= self._options.row_group_bytes:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        rows = pa.concat_tables(self._pending)
+        groups = max(1, round(self._pending_bytes / self._options.row_group_bytes))
+        self._writer.write_table(rows, row_group_size=max(1, -(-rows.num_rows // groups)))
+        self._written_bytes += self._pending_bytes
+        self._pending, self._pending_bytes = [], 0
+
+    def close(self) -> None:
+        """Write what is left, and the footer."""
+        self._flush()
+        self._writer.add_key_value_metadata(self._key_values())
+        self._writer.close()
+
+    def _key_values(self) -> dict[str, str]:
+        values = {AVRO_SCHEMA: self._avro_schema}
+        chunks = [chunk for column in self._keys for chunk in column.chunks]
+        keys = pa.chunked_array(chunks, pa.string())
+        if len(keys):
+            # As texts of bytes: the order of UTF-8 is that of Java's comparison of code points.
+            bounds = pc.min_max(keys.cast(pa.binary())).as_py()
+            values[MIN_KEY], values[MAX_KEY] = bounds["min"].decode(), bounds["max"].decode()
+        bloom = self._options.bloom
+        if bloom is not None:
+            # A filter sized for more keys than there are is only a larger footer.
+            entries = min(bloom.entries, max(len(keys), _FEWEST_BLOOM_ENTRIES))
+            built = BloomFilter.build(
+                keys,
+                entries=entries,
+                false_positive_rate=bloom.fpp,
+                max_entries=max(entries, bloom.max_entries),
+            )
+            values[BLOOM], values[BLOOM_TYPE] = built.encode(), built.type.value
+        return values
+
+
+def open_parquet(source: Any) -> pq.ParquetFile:
+    """A Parquet file; `FormatError` if it is none."""
+    try:
+        return pq.ParquetFile(
+            source,
+            coerce_int96_timestamp_unit="us",
+            page_checksum_verification=True,
+            pre_buffer=True,
+        )
+    except _BROKEN as error:
+        raise FormatError(f"not a Parquet file: {error}") from None
+
+
+def read_rows(
+    file: pq.ParquetFile, columns: Sequence[str], row_groups: Sequence[int] | None = None
+) -> pa.Table:
+    """Those of `columns` that the file has, of all row groups or some."""
+    try:
+        present = set(file.schema_arrow.names)
+        wanted = [name for name in columns if name in present]
+        if row_groups is None:
+            rows = file.read(wanted)
+        else:
+            rows = file.read_row_groups(list(row_groups), wanted)
+    except _BROKEN as error:
+        raise FormatError(f"damaged Parquet file: {error}") from None
+    return rows.replace_schema_metadata(None)
+
+
+def read_footer(metadata: pq.FileMetaData) -> Footer:
+    """Apache Hudi's key-values of a footer."""
+    found: Mapping[bytes, bytes] = metadata.metadata or {}
+
+    def text(key: str) -> str | None:
+        value = found.get(key.encode())
+        try:
+            return value.decode() if value is not None else None
+        except UnicodeDecodeError:
+            raise FormatError(f"{key} in the footer is not UTF-8") from None
+
+    bloom, kind = text(BLOOM), text(BLOOM_TYPE)
+    return Footer(
+        text(AVRO_SCHEMA),
+        text(MIN_KEY),
+        text(MAX_KEY),
+        BloomFilter.decode(bloom, kind or "SIMPLE") if bloom is not None else None,
+    )
+
+
+def row_groups_that_may_match(metadata: pq.FileMetaData, predicate: Predicate) -> list[int]:
+    """The row groups whose statistics do not rule the predicate out."""
+    try:
+        return [
+            number
+            for number in range(metadata.num_row_groups)
+            if may_match(predicate, value_ranges(metadata.row_group(number)))
+        ]
+    except _BROKEN as error:
+        raise FormatError(f"damaged Parquet statistics: {error}") from None
+
+
+def value_ranges(group: pq.RowGroupMetaData) -> dict[str, ValueRange]:
+    """What the statistics of a row group tell of its top-level columns."""
+    found = {}
+    for number in range(group.num_columns):
+        column = group.column(number)
+        statistics = column.statistics if column.is_stats_set else None
+        if statistics is None or "." in column.path_in_schema or column.physical_type == "INT96":
+            continue
+        nulls = statistics.null_count if statistics.has_null_count else None
+        bounds = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+        found[column.path_in_schema] = ValueRange(
+            *bounds,
+            may_be_null=nulls is None or nulls > 0,
+            may_have_values=nulls is None or nulls < group.num_rows,
+        )
+    return found
