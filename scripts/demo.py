@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""`make demo`: a table from its creation to time travel, in a few seconds and without Spark."""
+"""`make demo`: a table from its creation to time travel, in a few seconds and without Spark.
+
+The table is made in `demo-table`, or in the directory given.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ from rich.table import Table as Grid
 
 import hoodoo
 
-ROOT = Path(__file__).resolve().parent.parent
-PLACE = ROOT / "demo-table"
+PLACE = Path(sys.argv[1] if len(sys.argv) > 1 else "demo-table")
 NUMBERS = {"fare", "ts", "bytes"}
 COLUMNS = ["trip_id", "city", "rider", "fare", "ts"]
 SCHEMA = pa.schema(
@@ -81,7 +83,7 @@ def main() -> None:
 
 
 def create() -> hoodoo.Table:
-    """A new table in `demo-table`, in place of the one of the last demo."""
+    """A new table, in place of the one of the last demo."""
     if (PLACE / ".hoodie").is_dir():
         shutil.rmtree(PLACE)
     return hoodoo.create_table(
@@ -131,13 +133,12 @@ def show(header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
 
 
 def goodbye() -> None:
-    name = PLACE.name
-    out.print(f"\nThe table stays in [bold]./{name}[/]. Look around in it:\n")
+    out.print(f"\nThe table stays in [bold]{PLACE}[/]. Look around in it:\n", soft_wrap=True)
     for command in (
-        f"timeline {name}",
-        f"files {name}",
-        f"scan {name} --filter \"city = 'chennai'\"",
-        f"show {name} --json",
+        f"timeline {PLACE}",
+        f"files {PLACE}",
+        f"scan {PLACE} --filter \"city = 'chennai'\"",
+        f"show {PLACE} --json",
     ):
         out.print(f"  .venv/bin/hoodoo {command}", soft_wrap=True)
 

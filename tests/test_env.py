@@ -157,37 +157,31 @@ def test_tasks_run_side_by_side() -> None:
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_failure_is_raised_and_the_rest_dropped(threads: int) -> None:
     begun: list[int] = []
-    failed = threading.Event()
 
     def task(item: int) -> int:
         begun.append(item)
-        if item == 2:
-            failed.set()
-            raise ValueError(f"item {item}")
-        if item > 2:
-            failed.wait(timeout=30)
-        return item
+        if item < 2:
+            return item
+        raise ValueError(f"item {item}")
 
-    with pytest.raises(ValueError, match="item 2"):
+    with pytest.raises(ValueError, match="item"):
         LocalEngine(threads).map(task, range(1000))
-    assert len(begun) < 1000
+    assert len(begun) <= 2 + threads
 
 
-def test_a_failure_does_not_wait_for_slow_items() -> None:
-    """The failing item ends the work even if an earlier one is still busy when it fails."""
-    ended = threading.Event()
+def test_a_failure_is_noticed_while_an_earlier_item_is_busy() -> None:
+    many = threading.Event()
     begun: list[int] = []
 
     def task(item: int) -> int:
         begun.append(item)
         if item == 0:
-            ended.wait(timeout=0.3)
-        elif item == 1:
-            raise ValueError("item 1")
-        else:
-            ended.wait(timeout=0.001)
-        return item
+            many.wait(timeout=0.1)
+            return item
+        if len(begun) > 50:
+            many.set()
+        raise ValueError("item 1")
 
     with pytest.raises(ValueError, match="item 1"):
         LocalEngine(2).map(task, range(10_000))
-    assert len(begun) < 100
+    assert not many.is_set()

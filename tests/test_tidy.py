@@ -44,7 +44,7 @@ def check(complaints: Iterator[str]) -> None:
 
 ONE_MODULE = (tidy.layers, tidy.libraries, tidy.world, tidy.names)
 WHOLE_PACKAGE = (tidy.docstrings, tidy.cycles)
-EVERY_SOURCE = (tidy.suppressions, tidy.mocks)
+EVERY_SOURCE = (tidy.suppressions, tidy.honest_tests)
 
 
 @pytest.mark.parametrize("rule", ONE_MODULE, ids=lambda rule: rule.__name__)
@@ -138,8 +138,9 @@ BROKEN = [
     (tidy.suppressions, "model/x.py", "x = y  # type: ignore  # because we say so"),
     (tidy.suppressions, "model/x.py", "# ruff: noqa: F401 - all of it"),
     (tidy.suppressions, "model/x.py", "x = y  # pragma: no cover"),
-    (tidy.mocks, "tests/x.py", "from unittest import mock"),
-    (tidy.mocks, "tests/x.py", "from unittest.mock import patch"),
+    (tidy.honest_tests, "tests/x.py", "from unittest import mock"),
+    (tidy.honest_tests, "tests/x.py", "from unittest.mock import patch"),
+    (tidy.honest_tests, "tests/x.py", "from conftest import FIXTURES"),
 ]
 
 

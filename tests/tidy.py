@@ -273,11 +273,13 @@ def suppressions(source: Source) -> Iterator[str]:
             yield f"{source.path}:{token.start[0]}: {told}: {text}"
 
 
-def mocks(source: Source) -> Iterator[str]:
-    """Tests run the real code."""
+def honest_tests(source: Source) -> Iterator[str]:
+    """Tests run the real code, and find what they share whichever of them run together."""
     for node, name in imports(source):
         if name in ("mock", "unittest.mock"):
             yield source.complain(node, "no mocks")
+        elif name == "conftest":  # there are several, and the last one loaded has the name
+            yield source.complain(node, "import from tests/support, not from conftest")
 
 
 def places(path: str, text: str) -> Iterator[str]:

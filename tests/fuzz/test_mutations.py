@@ -2,8 +2,7 @@
 
 Each mutation damages one file of a table that Apache Hudi wrote (cut, flipped bits, emptied,
 replaced by another file, stretched, spliced) and reads the table again. A read that succeeds must
-give rows that were in the table at some time, unless the damage is in a place that no reader can
-check (values inside uncompressed or unchecked bytes): those are counted, and printed.
+give the same rows, except where nothing on disk can tell: see `undetectable`.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from hoodoo.storage import open_storage
 from hoodoo.table.ref import open_ref
 from hoodoo.table.scan import scan
 
-TABLE_MUTATIONS = int(os.environ.get("HOODOO_FUZZ_TABLE", "80"))  # of each table
-CODEC_MUTATIONS = int(os.environ.get("HOODOO_FUZZ_CODEC", "40"))  # of each metadata or log file
+TABLE_MUTATIONS = int(os.environ.get("HOODOO_FUZZ_TABLE", "100"))  # of each table
+CODEC_MUTATIONS = int(os.environ.get("HOODOO_FUZZ_CODEC", "16"))  # of each metadata or log file
 SEED = int(os.environ.get("HOODOO_FUZZ_SEED", "20261116"))
 
 ENGINE = LocalEngine(threads=1)
@@ -107,14 +106,34 @@ def test_whole_tables(name: str) -> None:
     others = list(contents.values())
     for _ in range(TABLE_MUTATIONS):
         path = chance.choice(paths)
-        storage.put(path, mutated(contents[path], others, chance))
+        damage = mutated(contents[path], others, chance)
+        storage.put(path, damage)
         outcome = damaged_rows(uri)
-        totals["table reads"] += 1
-        if isinstance(outcome, pa.Table):
-            totals["same rows" if outcome.equals(sound) else "other rows"] += 1
-        else:
-            totals["typed errors"] += 1
         storage.put(path, contents[path])
+        totals["table reads"] += 1
+        if not isinstance(outcome, pa.Table):
+            totals["typed errors"] += 1
+        elif outcome.equals(sound):
+            totals["same rows"] += 1
+        else:
+            assert undetectable(name, path, damage, others), f"silently other rows: {path}"
+            totals["other rows"] += 1
+
+
+def undetectable(name: str, path: str, damage: bytes, others: list[bytes]) -> bool:
+    """Damage that the format gives no means to see.
+
+    A base file replaced by another sound one; a commit that says something else, and says it
+    well (Avro has no checksums); version 6, where commits are plain JSON, half a log block is
+    what a crash leaves, and pages have no checksums; the properties of a table without commits,
+    whose schema nothing else tells.
+    """
+    if path.endswith(".parquet") and damage in others:
+        return True
+    instant = parse_instant(path.rpartition("/")[2], layout=2)
+    if instant is not None and instant.is_completed and damage:
+        return codec.decode(damage, instant.action, instant.state) is not None
+    return "/v6_" in name or (name.endswith("_empty") and path.endswith("hoodie.properties"))
 
 
 def decode_file(path: str, data: bytes) -> None:

@@ -76,10 +76,7 @@ def schema(
     elif json:
         output.print_json({"columns": report.columns})
     else:
-        rows = (
-            (" " * depth + c.name, c.type, _yes(c.nullable)) for c, depth in _flat(report.columns)
-        )
-        output.print_table(("column", "type", "nullable"), rows)
+        _print_columns(report.columns)
 
 
 def timeline(
@@ -147,13 +144,12 @@ def scan(
     json: Json = False,
 ) -> None:
     """Rows; as JSON, one object a line."""
-    ref = open_given(table, option)
     from hoodoo.cli import rows
     from hoodoo.inspect.rows import first_rows
 
     most = effective_limit(limit, as_json=json, default=_ROWS)
     found = first_rows(
-        ref,
+        open_given(table, option),
         limit=None if most is None else most + 1,  # one more tells whether there are more
         columns=split_names(columns),
         filter=filter_,
@@ -208,8 +204,23 @@ def _merging(report: TableReport) -> str:
     return report.merge_mode + by
 
 
+def _print_columns(columns: Iterable[ColumnReport]) -> None:
+    headers = ("column", "type", "nullable", "comment")
+    cells = [
+        (" " * depth + column.name, column.type, "yes" if column.nullable else "no", column.comment)
+        for column, depth in _flat(columns)
+    ]
+    _print_used(headers, cells, always=3)
+
+
+def _print_used(headers: Sequence[str], rows: Sequence[Sequence[object]], *, always: int) -> None:
+    """A table whose columns after the first `always` are left out where nothing is in them."""
+    kept = [at for at in range(len(headers)) if at < always or any(row[at] for row in rows)]
+    output.print_table([headers[at] for at in kept], ([row[at] for at in kept] for row in rows))
+
+
 def _print_instants(found: Sequence[InstantReport]) -> None:
-    headers = ["requested", "completed", "action", "state", "operation", "age", "owner", "problem"]
+    headers = ("requested", "completed", "action", "state", "operation", "age", "owner", "problem")
     cells = [
         [
             one.requested_time,
@@ -223,9 +234,7 @@ def _print_instants(found: Sequence[InstantReport]) -> None:
         ]
         for one in found
     ]
-    # The last three are rarely there; five columns fit a terminal.
-    kept = [at for at in range(len(headers)) if at < 5 or any(row[at] for row in cells)]
-    output.print_table([headers[at] for at in kept], ([row[at] for at in kept] for row in cells))
+    _print_used(headers, cells, always=5)
 
 
 def _print_files(report: FilesReport) -> None:
@@ -276,10 +285,6 @@ def _flat(columns: Iterable[ColumnReport], depth: int = 0) -> Iterator[tuple[Col
     for column in columns:
         yield column, depth
         yield from _flat(column.parts, depth + 2)
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
 
 
 def _without(facts: dict[str, object], name: str) -> dict[str, object]:

@@ -229,9 +229,10 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
     """Typed properties of the text ones; fails on versions and values that we cannot serve."""
     config = Config(raw)
     version = _version(config)
+    for key in (NAME, TYPE):
+        if not config.values.get(key.name):
+            raise ConfigError(key=key.name, value=None, reason="is missing")
     name = config.get(NAME)
-    if not name:
-        raise ConfigError(key=NAME.name, value=name, reason="a table needs a name")
     ordering = config.get(ORDERING_FIELDS)
     mode = infer_mode(
         mode=config.get(MERGE_MODE),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 from hoodoo.engine.base import Item, Result
 
@@ -18,11 +20,16 @@ class LocalEngine:
     def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         if self._threads == 1 or len(items) < 2:
             return [task(item) for item in items]
-        with ThreadPoolExecutor(min(self._threads, len(items))) as pool:
-            futures = [pool.submit(task, item) for item in items]
+        failed = threading.Event()
+
+        def run(item: Item) -> Result:
+            if failed.is_set():
+                return cast(Result, None)  # dropped: nobody sees it, the failure is raised
             try:
-                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-                # In the order of items, so that of several failures the same one is raised.
-                return [future.result() for future in futures if future in done]
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                return task(item)
+            except BaseException:
+                failed.set()
+                raise
+
+        with ThreadPoolExecutor(min(self._threads, len(items))) as pool:
+            return list(pool.map(run, items))

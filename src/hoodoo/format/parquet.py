@@ -124,10 +124,10 @@ class BaseFileWriter:
         values = {AVRO_SCHEMA: self._avro_schema}
         chunks = [chunk for column in self._keys for chunk in column.chunks]
         keys = pa.chunked_array(chunks, pa.string())
+        if keys.null_count:
+            return values  # a table without meta fields: nobody can look for keys
         if len(keys):
-            # As texts of bytes: the order of UTF-8 is that of Java's comparison of code points.
-            bounds = pc.min_max(keys.cast(pa.binary())).as_py()
-            values[MIN_KEY], values[MAX_KEY] = bounds["min"].decode(), bounds["max"].decode()
+            values[MIN_KEY], values[MAX_KEY] = key_bounds(keys)
         bloom = self._options.bloom
         if bloom is not None:
             # A filter sized for more keys than there are is only a larger footer.
@@ -140,6 +140,23 @@ class BaseFileWriter:
             )
             values[BLOOM], values[BLOOM_TYPE] = built.encode(), built.type.value
         return values
+
+
+def key_bounds(keys: pa.ChunkedArray) -> tuple[str, str]:
+    """The smallest and the largest of some keys, in the order of Java's texts.
+
+    That is the order of UTF-16: characters beyond U+FFFF come before those from U+E000 on, so
+    that it differs from the order of UTF-8 (which is Arrow's) where there are such characters.
+    """
+    if pc.all(pc.string_is_ascii(keys)).as_py() or not _any_beyond_utf16(keys):
+        bounds = pc.min_max(keys).as_py()
+        return bounds["min"], bounds["max"]
+    texts = sorted(keys.to_pylist(), key=lambda text: text.encode("utf-16-be"))
+    return texts[0], texts[-1]
+
+
+def _any_beyond_utf16(keys: pa.ChunkedArray) -> bool:
+    return bool(pc.any(pc.match_substring_regex(keys, "[\U00010000-\U0010ffff]")).as_py())
 
 
 def open_parquet(source: Any) -> pq.ParquetFile:
@@ -212,10 +229,19 @@ def value_ranges(group: pq.RowGroupMetaData) -> dict[str, ValueRange]:
         if statistics is None or "." in column.path_in_schema or column.physical_type == "INT96":
             continue
         nulls = statistics.null_count if statistics.has_null_count else None
-        bounds = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+        low, high = _bounds(statistics) if statistics.has_min_max else (None, None)
         found[column.path_in_schema] = ValueRange(
-            *bounds,
+            low,
+            high,
             may_be_null=nulls is None or nulls > 0,
             may_have_values=nulls is None or nulls < group.num_rows,
         )
     return found
+
+
+def _bounds(statistics: pq.Statistics) -> tuple[Any, Any]:
+    """Between these lie all values (but NaN); a long text's may be cut or rounded outwards."""
+    try:
+        return statistics.min, statistics.max
+    except (OverflowError, UnicodeDecodeError):
+        return None, None  # dates that Python's have no room for; texts that are none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hoodoo.errors import Unsupported, naming
+from hoodoo.errors import FormatError, Unsupported, naming
 from hoodoo.format.schema import arrow_from_avro, with_meta_fields, without_meta_fields
 from hoodoo.model import paths
 from hoodoo.model.commit import CommitMetadata
@@ -24,6 +24,8 @@ def schema_json(ref: TableRef, timeline: Timeline) -> tuple[str, str] | None:
     for instant in reversed(timeline.commits.instants):
         commit = read_commit(ref.env, layout, instant)
         _refuse_schema_on_read(commit)
+        with naming(paths.PROPERTIES):
+            _refuse_other_partitioning(ref, commit)
         if not commit.operation.is_table_service and commit.schema_json:
             return commit.schema_json, instant_path(layout, instant)
     if ref.properties.create_schema:
@@ -46,6 +48,16 @@ def as_read(ref: TableRef, schema: pa.Schema) -> pa.Schema:
     if ref.properties.populates_meta_fields:
         return with_meta_fields(schema)
     return without_meta_fields(schema)
+
+
+def _refuse_other_partitioning(ref: TableRef, commit: CommitMetadata) -> None:
+    """Properties that lost a line would make us look for files in the wrong directories."""
+    partitioned = ref.properties.keys.is_partitioned
+    for partition, stat in commit.stats():
+        if bool(partition) != partitioned:
+            says = "partitioned" if partitioned else "not partitioned"
+            raise FormatError(f"says that the table is {says}, but a commit wrote {stat.path}")
+        return
 
 
 def _refuse_schema_on_read(commit: CommitMetadata) -> None:

@@ -1,0 +1,92 @@
+"""Tables that Apache Hudi writes here and now are read by us to the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from peer_client import READ_OPTIMIZED, Peer
+from peer_tables import RECIPES, Maker, trips
+from same_rows import assert_same_rows
+
+import hoodoo
+
+Made = Callable[[str], Path]
+WRITES = {"commit", "deltacommit", "replacecommit"}
+
+
+def completed(table: hoodoo.Table) -> list[tuple[str, str]]:
+    """Requested and completion time of each write that completed, oldest first."""
+    return [
+        (one.requested_time, one.completion_time)
+        for one in table.timeline()
+        if one.completion_time and one.action in WRITES
+    ]
+
+
+@pytest.fixture(scope="session")
+def made(hudi: Peer, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Makes a table by the name of its recipe, once per session; treat it as read-only."""
+    root = tmp_path_factory.mktemp("theirs")
+
+    def make(name: str) -> Path:
+        path = root / name
+        if not path.exists():
+            build, options = RECIPES[name]
+            build(Maker(hudi, path, options))
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_snapshot(hudi: Peer, made: Made, name: str) -> None:
+    path = made(name)
+    theirs = hudi.read(path)
+    assert theirs.num_rows
+    ours = hoodoo.open_table(str(path)).to_arrow()
+    if name.startswith("timed"):
+        # Hudi gives the column of a timestamp-based partition as text, whatever its type is.
+        at = ours.column_names.index("at")
+        ours = ours.set_column(at, "at", ours["at"].cast(pa.string()))
+    assert_same_rows(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["life_mor_avro", "overwritten_mor", "compaction_pending_mor"])
+def test_read_optimized(hudi: Peer, made: Made, name: str) -> None:
+    path = made(name)
+    theirs = hudi.read(path, READ_OPTIMIZED)
+    assert_same_rows(hoodoo.open_table(str(path)).to_arrow(mode="read_optimized"), theirs)
+
+
+@pytest.mark.parametrize("name", ["life_cow", "life_mor_compacted", "overwritten_mor", "evolved_mor"])
+def test_as_of_each_commit(hudi: Peer, made: Made, name: str) -> None:
+    path = made(name)
+    table = hoodoo.open_table(str(path))
+    writes = completed(table)
+    assert len(writes) >= 3
+    for instant, _ in writes:
+        assert_same_rows(table.to_arrow(as_of=instant), hudi.as_of(path, instant))
+
+
+@pytest.mark.parametrize("name", ["life_cow", "life_mor_avro", "life_mor_compacted"])
+def test_changes_since_each_commit(hudi: Peer, made: Made, name: str) -> None:
+    path = made(name)
+    table = hoodoo.open_table(str(path))
+    times = [time for _, time in completed(table)]
+    assert len(times) >= 3
+    for since in ["00000000000000000", *times]:
+        assert_same_rows(table.changes(since=since), hudi.changes(path, since))
+    theirs = hudi.changes(path, times[0], times[1])
+    assert_same_rows(table.changes(since=times[0], until=times[1]), theirs)
+
+
+def test_empty_partition_value_is_null_to_hudi(hudi: Peer, tmp_path: Path) -> None:
+    """The one value on which we differ knowingly: we give what the file holds."""
+    path = tmp_path / "t"
+    rows = trips("a - 1 1").set_column(1, "city", pa.array([""]))
+    Maker(hudi, path).write(rows)
+    assert hudi.read(path)["city"].to_pylist() == [None]
+    assert hoodoo.open_table(str(path)).to_arrow()["city"].to_pylist() == [""]
