@@ -12,6 +12,7 @@ from hoodoo.storage import client, open_storage
 from hoodoo.storage.base import Storage
 from hoodoo.testing.proxy import (
     ANSWER_LOST,
+    BREAKS_OFF,
     HANGS,
     REQUEST_LOST,
     Fault,
@@ -133,13 +134,20 @@ def test_refusals_and_strange_answers(
 
 
 def test_reads_try_again(storage: Storage, proxy: FaultyProxy) -> None:
-    storage.create("d/a", b"1")
+    storage.create("d/a", b"12")
     proxy.methods = ("GET", "HEAD")
-    for fault in (REQUEST_LOST, Fault(answer=(503, "SlowDown")), Fault(answer=(500, "X"))):
+    for fault in (
+        REQUEST_LOST,
+        BREAKS_OFF,
+        Fault(answer=(503, "SlowDown")),
+        Fault(answer=(500, "X")),
+    ):
         proxy.faults = [fault]
-        assert storage.read("d/a") == b"1"
+        assert storage.read("d/a") == b"12"
         proxy.faults = [fault]
-        assert storage.stat("d/a").size_bytes == 1
+        assert storage.open_read("d/a").read() == b"12"
+        proxy.faults = [fault]
+        assert storage.stat("d/a").size_bytes == 2
         proxy.faults = [fault]
         assert len(list(storage.list("d"))) == 1
         assert proxy.faults == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,30 @@ def test_damaged_json(data: st.DataObject) -> None:
         decode_as(bytes(text[:cut]), ReplaceCommitMetadata)
     with contextlib.suppress(FormatError):
         decode_as(bytes(text), ReplaceCommitMetadata)
+
+
+def test_damaged_fixtures(fixtures: Path) -> None:
+    """Some bytes changed: an error of ours, or another value that can be written again."""
+    chance = random.Random(1)
+    refused = read = 0
+    for number, (_, instant, data) in enumerate(timeline_files(fixtures)):
+        if not data or number % 7:
+            continue
+        for _ in range(20):
+            changed = bytearray(data)
+            # The last part of an Avro file is its record, the first its schema.
+            start = chance.choice((0, len(data) // 2))
+            for _ in range(chance.choice((1, 1, 2, 5))):
+                changed[chance.randrange(start, len(data))] = chance.randrange(256)
+            try:
+                metadata = decode(bytes(changed), instant.action, instant.state)
+            except FormatError:
+                refused += 1
+                continue
+            read += 1
+            with contextlib.suppress(FormatError):
+                encode(metadata)
+    assert min(refused, read) > 100
 
 
 def test_the_example_of_the_page() -> None:

@@ -45,7 +45,7 @@ class _Check:
         if kind in ("array", "map"):
             inner = "items" if kind == "array" else "values"
             bare, height = self.rebuild(schema.get(inner), namespace=namespace, level=level + 1)
-            return {"type": kind, inner: bare}, _limit(height + 1)
+            return {"type": kind, inner: bare}, height + 1
         if kind in ("record", "error", "enum", "fixed"):
             return self._definition(kind, schema, namespace, level + 1)
         return self._named(kind, namespace)

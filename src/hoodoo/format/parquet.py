@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 
 from hoodoo.errors import FormatError
 from hoodoo.format.bloom import BloomFilter
-from hoodoo.model.predicate import Predicate, ValueRange, may_match
+from hoodoo.format.parquet_stats import value_ranges
+from hoodoo.model.predicate import Predicate, may_match
 
 AVRO_SCHEMA = "parquet.avro.schema"
 MIN_KEY = "hoodie_min_record_key"
@@ -211,37 +212,7 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
 def row_groups_that_may_match(metadata: pq.FileMetaData, predicate: Predicate) -> list[int]:
     """The row groups whose statistics do not rule the predicate out."""
     try:
-        return [
-            number
-            for number in range(metadata.num_row_groups)
-            if may_match(predicate, value_ranges(metadata.row_group(number)))
-        ]
+        ranges = value_ranges(metadata)
     except _BROKEN as error:
         raise FormatError(f"damaged Parquet statistics: {error}") from None
-
-
-def value_ranges(group: pq.RowGroupMetaData) -> dict[str, ValueRange]:
-    """What the statistics of a row group tell of its top-level columns."""
-    found = {}
-    for number in range(group.num_columns):
-        column = group.column(number)
-        statistics = column.statistics if column.is_stats_set else None
-        if statistics is None or "." in column.path_in_schema or column.physical_type == "INT96":
-            continue
-        nulls = statistics.null_count if statistics.has_null_count else None
-        low, high = _bounds(statistics) if statistics.has_min_max else (None, None)
-        found[column.path_in_schema] = ValueRange(
-            low,
-            high,
-            may_be_null=nulls is None or nulls > 0,
-            may_have_values=nulls is None or nulls < group.num_rows,
-        )
-    return found
-
-
-def _bounds(statistics: pq.Statistics) -> tuple[Any, Any]:
-    """Between these lie all values (but NaN); a long text's may be cut or rounded outwards."""
-    try:
-        return statistics.min, statistics.max
-    except (OverflowError, UnicodeDecodeError):
-        return None, None  # dates that Python's have no room for; texts that are none
+    return [number for number, known in enumerate(ranges) if may_match(predicate, known)]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hoodoo.config.table import TIMEZONE
-from hoodoo.errors import FormatError, NotFound
+from hoodoo.errors import FormatError, InputError, NotFound
 from hoodoo.format import timeline as codec
 from hoodoo.model.commit import CommitMetadata
-from hoodoo.model.instant import Action, Instant, InstantTime, State, is_instant_time, to_epoch_ms
+from hoodoo.model.instant import Action, Instant, InstantTime, State, to_epoch_ms
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import instant_path, read_metadata
 
@@ -112,16 +112,20 @@ def _operation(ref: TableRef, entry: _Entry) -> tuple[str | None, str | None]:
 
 
 def _age_seconds(ref: TableRef, instant: Instant) -> float | None:
-    """Seconds since it was requested.
+    """Seconds since it was requested."""
+    requested_ms = _requested_ms(ref, instant)
+    return None if requested_ms is None else (ref.env.clock.now_ms() - requested_ms) / 1000
 
-    Times of a table that keeps them in its writers' local zone tell no moment; its files do.
-    """
-    now_ms = ref.env.clock.now_ms()
-    if ref.config.get(TIMEZONE).upper() == "UTC" and is_instant_time(instant.requested_time):
-        return (now_ms - to_epoch_ms(instant.requested_time)) / 1000
+
+def _requested_ms(ref: TableRef, instant: Instant) -> int | None:
+    if ref.config.get(TIMEZONE).upper() == "UTC":
+        try:
+            return to_epoch_ms(instant.requested_time)
+        except InputError:
+            pass  # digits, but no time
+    # Times in the local zone of some writer tell no moment; their files do.
     requested = replace(instant, state=State.REQUESTED)
     try:
-        found = ref.env.storage.stat(instant_path(ref.properties.timeline, requested))
+        return ref.env.storage.stat(instant_path(ref.properties.timeline, requested)).modified_ms
     except NotFound:
         return None
-    return (now_ms - found.modified_ms) / 1000

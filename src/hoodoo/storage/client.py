@@ -41,7 +41,9 @@ _READ_RETRY: Any = {
     },
 }
 _NO_RETRY: Any = {"max_retries": 0}
+_BODY_REPEATS = 3
 _WRITE_BACKOFF_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+_IDLE_TIMEOUT = "5s"
 _LARGE_TIMEOUT = "15min"  # one request carries the whole object; the default is 30 s
 
 # What obstore raises: its own tree, and these built-in ones.
@@ -63,6 +65,8 @@ def reader(place: TableUri, options: Mapping[str, str]) -> Client:
 
 def writer(place: TableUri, options: Mapping[str, str], *, large: bool) -> Client:
     """A client for writes of small or of large objects."""
+    # A connection that the server closes just as we use it again makes an unknown outcome.
+    options = _with_default("pool_idle_timeout", _IDLE_TIMEOUT, options)
     if large:
         options = _with_default("timeout", _LARGE_TIMEOUT, options)
     return _client(place, options, _NO_RETRY)
@@ -70,10 +74,15 @@ def writer(place: TableUri, options: Mapping[str, str], *, large: bool) -> Clien
 
 def read(path: str, request: Callable[[], Result]) -> Result:
     """The answer to a request that changes nothing."""
-    try:
-        return request()
-    except _FAILURES as error:
-        raise _typed(path, error, writing=False) from error
+    repeats = _BODY_REPEATS
+    while True:
+        try:
+            return request()
+        except _FAILURES as error:
+            # The client repeats requests, but not those whose listing breaks off half-way.
+            if repeats == 0 or "response body error" not in str(error):
+                raise _typed(path, error, writing=False) from error
+            repeats -= 1
 
 
 def write(path: str, request: Callable[[], Result]) -> Result:
@@ -114,7 +123,7 @@ def _typed(path: str, error: Exception, *, writing: bool) -> StorageError:
         return AlreadyExists(path)
     if isinstance(error, exceptions.PreconditionError):
         return PreconditionFailed(path)
-    if status == 416:
+    if status == 416 or "Wanted range starting at" in text:
         return EmptyRange(path, "empty range")
     unsent = "kind: Connect," in text or "builder error" in text
     refused = status is not None and 300 <= status < 500 and status != 408

@@ -110,7 +110,7 @@ class ObjectStorage:
             if self._place.scheme == "gs":
                 # Google's condition is on the generation, which a listing does not tell.
                 meta = read(path, lambda: self._reads.head(check_path(path)))
-                if meta["e_tag"] != if_match:
+                if _etag(meta) != if_match:
                     raise PreconditionFailed(path)
                 version["version"] = meta["version"]
             return self._put(check_path(path), data, mode=version)
@@ -132,7 +132,7 @@ class ObjectStorage:
     def _put(self, path: str, data: bytes, *, mode: Any) -> ObjectInfo:
         client = self._writes if len(data) < _LARGE_BYTES else self._large_writes
         made = write(path, lambda: client.put(path, data, mode=mode, use_multipart=False))
-        return ObjectInfo(path, len(data), 0, made["e_tag"] or "")
+        return ObjectInfo(path, len(data), 0, _etag(made))
 
     def _tail(self, path: str) -> tuple[int, memoryview]:
         """Size and last bytes of an object, in one request where the store can."""
@@ -167,7 +167,13 @@ def _objects(prefix: str, metas: Iterable[Mapping[str, Any]]) -> list[ObjectInfo
 
 def _info(meta: Mapping[str, Any]) -> ObjectInfo:
     modified_ms = round(meta["last_modified"].timestamp() * 1000)
-    return ObjectInfo(meta["path"], meta["size"], modified_ms, meta["e_tag"] or "")
+    return ObjectInfo(meta["path"], meta["size"], modified_ms, _etag(meta))
+
+
+def _etag(meta: Mapping[str, Any]) -> str:
+    """The etag as the If-Match header wants it; Azure's listings leave the quotes out."""
+    etag = meta["e_tag"] or ""
+    return f'"{etag}"' if etag and not etag.endswith('"') else etag
 
 
 def _reopen(uri: str, options: Mapping[str, str]) -> ObjectStorage:

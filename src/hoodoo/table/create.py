@@ -21,6 +21,7 @@ from hoodoo.model import paths
 from hoodoo.model.keys import KeyGenerator
 from hoodoo.model.merge import MergeMode
 from hoodoo.model.table import TableType, TableVersion
+from hoodoo.storage import probe_conditions
 from hoodoo.table.properties import decode_properties
 from hoodoo.table.ref import TableRef
 
@@ -82,6 +83,7 @@ def create_table(
     env = env or Env.of(uri, storage_options)
     data = codec.serialise(raw, comment=codec.saved_at(env.clock.now_ms()))
     properties = decode_properties(data, source=paths.PROPERTIES)
+    probe_conditions(env.storage)
     if env.storage.exists(paths.PROPERTIES_BACKUP):
         raise TableExists(env.storage.uri)
     try:

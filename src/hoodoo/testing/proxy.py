@@ -27,11 +27,14 @@ class Fault:
     """Status and S3 error code that the client gets; None: the connection is reset."""
     hangs: bool = False
     """The client gets nothing at all until the proxy ends."""
+    breaks_off: bool = False
+    """The client gets half of the server's answer."""
 
 
 ANSWER_LOST = Fault(passed_on=True)
 REQUEST_LOST = Fault()
 HANGS = Fault(passed_on=True, hangs=True)
+BREAKS_OFF = Fault(passed_on=True, breaks_off=True)
 
 
 @dataclass(slots=True)
@@ -83,15 +86,16 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is None:
             self._answer(*self._pass_on(upstream, body))
             return
-        if fault.passed_on:
-            self._pass_on(upstream, body)
+        real = self._pass_on(upstream, body) if fault.passed_on else None
         if fault.hangs:
             proxy.ended.wait()
-        if fault.answer is not None and not fault.hangs:
+        elif fault.answer is not None:
             status, code = fault.answer
             text = f"<Error><Code>{code}</Code><Message>on purpose</Message></Error>"
             self._answer(status, {}, text.encode())
             return
+        elif fault.breaks_off and real is not None:
+            self._answer(*real, send=len(real[2]) // 2)
         self._reset()
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815
@@ -109,7 +113,9 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             connection.close()
 
-    def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+    def _answer(
+        self, status: int, headers: dict[str, str], body: bytes, *, send: int | None = None
+    ) -> None:
         self.send_response_only(status)
         if self.command != "HEAD":
             headers = {name: value for name, value in headers.items() if not _is_framing(name)}
@@ -117,11 +123,13 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[:send])
         self.wfile.flush()
 
     def _reset(self) -> None:
         self.close_connection = True
+        if not self.wfile.closed:
+            self.wfile.flush()
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
 

@@ -1,0 +1,104 @@
+"""Statistics of Parquet row groups, read from the footer's own structs.
+
+pyarrow's objects for column chunks and statistics end the whole process when a footer is damaged
+(an exception in C++ that nothing catches; seen with 26.0), so they are not touched here.
+
+    FileMetaData    2 schema   4 row groups   7 column orders, one per column: {1} is by type
+    RowGroup        1 column chunks   3 number of rows
+    ColumnChunk     3 metadata
+    ColumnMetaData  1 physical type   3 path, a list of names   12 statistics
+    Statistics      3 null count   5 max value   6 min value
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from hoodoo.errors import FormatError
+from hoodoo.format.thrift import Struct, read_struct
+from hoodoo.model.predicate import ValueRange
+
+_MAGIC_SIZE = 4
+_SIZES = {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}  # physical types of fixed size, but INT96
+_FLOATS = {4: "<f", 5: "<d"}
+
+
+def value_ranges(metadata: pq.FileMetaData) -> list[dict[str, ValueRange]]:
+    """For each row group, what is known of the values of top-level columns that have one value.
+
+    All values but NaN lie within the bounds, which need not be values themselves: writers may cut
+    long texts and round outwards. Bounds that Python has no value for are unknown. So are those
+    without a stated order (of very old writers) and those of INT96.
+    """
+    out = io.BytesIO()
+    metadata.write_metadata_file(out)
+    footer = read_struct(out.getvalue(), _MAGIC_SIZE)
+    types = {field.name: field.type for field in metadata.schema.to_arrow_schema()}
+    try:
+        orders = [1 in order for order in footer.get(7, ())]
+        return [_group_ranges(group, types, orders) for group in footer.get(4, ())]
+    except (AttributeError, KeyError, TypeError):
+        raise FormatError("Parquet footer lacks a field, or has it with another type") from None
+
+
+def _group_ranges(
+    group: Struct, types: dict[str, pa.DataType], orders: list[bool]
+) -> dict[str, ValueRange]:
+    found = {}
+    for number, chunk in enumerate(group[1]):
+        column = chunk[3]
+        statistics, path = column.get(12), [name.decode() for name in column[3]]
+        if statistics is None or len(path) != 1 or path[0] not in types:
+            continue
+        low = high = None
+        if number < len(orders) and orders[number]:
+            low, high = (
+                _value(statistics.get(key), column[1], types[path[0]], path[0]) for key in (6, 5)
+            )
+        nulls = statistics.get(3)
+        found[path[0]] = ValueRange(
+            low,
+            high,
+            may_be_null=nulls is None or nulls != 0,
+            may_have_values=nulls is None or nulls != group[3],
+        )
+    return found
+
+
+def _value(raw: bytes | None, physical: int, arrow: pa.DataType, name: str) -> Any:
+    """A bound as the Python value that Arrow has for it; None where it is not known."""
+    if raw is None:
+        return None
+    size = _SIZES.get(physical)
+    if size is not None and len(raw) != size:
+        raise FormatError(f"Parquet statistics of column {name} have {len(raw)} bytes, not {size}")
+    try:
+        if pt.is_decimal(arrow):
+            order = "little" if size else "big"
+            unscaled = int.from_bytes(raw, order, signed=True)  # type: ignore[arg-type]
+            return Decimal(f"{unscaled}E{-arrow.scale}")
+        if physical == 0:
+            return raw != b"\0"
+        if physical in (1, 2):
+            signed = not pt.is_unsigned_integer(arrow)
+            number = int.from_bytes(raw, "little", signed=signed)
+            return number if pt.is_integer(arrow) else _moment(number, physical, arrow)
+        if physical in _FLOATS:
+            return struct.unpack(_FLOATS[physical], raw)[0]
+        if pt.is_string(arrow):
+            return raw.decode()
+    except (OverflowError, ValueError, pa.ArrowException):
+        return None  # a day beyond the year 9999; a text that is none
+    return raw if pt.is_binary(arrow) or pt.is_fixed_size_binary(arrow) else None
+
+
+def _moment(number: int, physical: int, arrow: pa.DataType) -> Any:
+    width = pa.int32() if physical == 1 else pa.int64()
+    return pa.scalar(number, width).cast(arrow).as_py()

@@ -1,0 +1,179 @@
+"""Reports of the timeline: active, pending, aborted, archived, damaged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.fixtures import fixture_tables
+
+import hoodoo
+from hoodoo.format import lsm
+from hoodoo.inspect.timeline import InstantReport, report_timeline
+from hoodoo.model.instant import Action, InstantTime
+from hoodoo.table.ref import TableRef, open_ref
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+HISTORY = ".hoodie/timeline/history"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A table with an insert and an upsert."""
+    table = hoodoo.create_table(str(tmp_path / "t"), schema=SCHEMA, record_key="id")
+    table.insert(pa.table({"id": [1, 2], "name": ["a", "b"]}, SCHEMA))
+    table.upsert(pa.table({"id": [2], "name": ["c"]}, SCHEMA))
+    return tmp_path / "t"
+
+
+def touch(place: Path, name: str, content: bytes = b"") -> Path:
+    path = place / ".hoodie/timeline" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def opened(place: Path) -> TableRef:
+    return open_ref(str(place))
+
+
+def by_time(reports: list[InstantReport]) -> dict[str, InstantReport]:
+    return {report.requested_time: report for report in reports}
+
+
+def test_completed_commits_tell_their_operation(place: Path) -> None:
+    first, second = report_timeline(opened(place))
+    assert (first.action, first.state, first.operation) == ("commit", "completed", "INSERT")
+    assert second.operation == "UPSERT"
+    assert first.requested_time < second.requested_time
+    assert first.completion_time is not None
+    assert (first.age_seconds, first.owner, first.problem) == (None, None, None)
+
+
+def test_pending_and_aborted_ones_are_there(place: Path) -> None:
+    touch(place, "20200101000000000.clustering.requested")
+    touch(place, "20200102000000000.commit.requested")
+    touch(place, "20200102000000000.inflight")
+    touch(place, "20200103000000000.compaction.requested")
+    touch(place, "20200103000000000.compaction.aborted")
+    reports = by_time(report_timeline(opened(place)))
+    assert len(reports) == 5
+    requested = reports["20200101000000000"]
+    assert (requested.action, requested.state) == ("clustering", "requested")
+    inflight = reports["20200102000000000"]
+    assert (inflight.action, inflight.state, inflight.operation) == ("commit", "inflight", None)
+    aborted = reports["20200103000000000"]
+    assert (aborted.state, aborted.age_seconds) == ("aborted", None)
+    # Requested a day apart, and both ages taken within a moment of each other.
+    assert requested.age_seconds is not None
+    assert inflight.age_seconds is not None
+    assert requested.age_seconds - inflight.age_seconds == pytest.approx(86_400, abs=60)
+    now_ms = opened(place).env.clock.now_ms()
+    assert inflight.age_seconds == pytest.approx(now_ms / 1000 - 1_577_923_200, abs=60)
+
+
+def test_an_inflight_commit_tells_what_it_is_about(place: Path) -> None:
+    done = next((place / ".hoodie/timeline").glob("*_*.commit"))
+    touch(place, "20200102000000000.commit.requested")
+    touch(place, "20200102000000000.inflight", done.read_bytes())
+    assert by_time(report_timeline(opened(place)))["20200102000000000"].operation == "INSERT"
+
+
+def test_ages_in_a_local_zone_come_from_the_file(place: Path) -> None:
+    path = touch(place, "20200101000000000.clustering.requested")
+    hour_ago = opened(place).env.clock.now_ms() / 1000 - 3600
+    os.utime(path, (hour_ago, hour_ago))
+    local = open_ref(str(place), {"hoodie.table.timeline.timezone": "LOCAL"})
+    age = by_time(report_timeline(local))["20200101000000000"].age_seconds
+    assert age == pytest.approx(3600, abs=60)
+
+
+def test_an_odd_time_has_no_age_and_does_no_harm(place: Path) -> None:
+    touch(place, "00000000000001.clean.requested")
+    touch(place, "123.clean.inflight")
+    reports = by_time(report_timeline(opened(place)))
+    assert reports["00000000000001"].state == "requested"
+    assert reports["123"].age_seconds is None
+
+
+def test_last_keeps_every_pending_one(place: Path) -> None:
+    touch(place, "20200101000000000.clustering.requested")
+    touch(place, "20200102000000000.rollback.requested")
+    touch(place, "20200102000000000.rollback.inflight")
+    reports = report_timeline(opened(place), last=1)
+    assert [one.state for one in reports] == ["requested", "inflight", "completed"]
+    assert [one.operation for one in reports] == [None, None, "UPSERT"]
+    assert [one.state for one in report_timeline(opened(place), last=0)] == [
+        "requested",
+        "inflight",
+    ]
+    assert len(report_timeline(opened(place), last=99)) == 4
+
+
+def test_a_damaged_commit_is_shown_with_its_problem(place: Path) -> None:
+    damaged = max((place / ".hoodie/timeline").glob("*_*.commit"))
+    damaged.write_bytes(damaged.read_bytes()[:40])
+    first, second = report_timeline(opened(place))
+    assert (first.operation, first.problem) == ("INSERT", None)
+    assert second.operation is None
+    assert second.problem is not None
+    assert damaged.name in second.problem
+
+
+def archive(place: Path, *instants: lsm.ArchivedInstant) -> None:
+    name = f"{instants[0].requested_time}_{instants[-1].requested_time}_0.parquet"
+    data = lsm.encode_instants(instants)
+    entries = [lsm.ManifestEntry(name, len(data))]
+    for path, content in (
+        (name, data),
+        ("manifest_1", lsm.encode_manifest(entries)),
+        ("_version_", lsm.encode_version(1)),
+    ):
+        touch(place, f"history/{path}", content)
+
+
+def archived(time: str, action: Action, metadata: bytes | None) -> lsm.ArchivedInstant:
+    requested, completed = InstantTime(f"{time}000"), InstantTime(f"{time}500")
+    return lsm.ArchivedInstant(
+        requested_time=requested, completion_time=completed, action=action, metadata=metadata
+    )
+
+
+def test_archived_ones_are_shown_when_asked_for(place: Path) -> None:
+    commit = min((place / ".hoodie/timeline").glob("*_*.commit"))
+    twice = InstantTime(commit.name.partition("_")[0])
+    archive(
+        place,
+        archived("20200101000000", Action.COMMIT, commit.read_bytes()),
+        archived("20200102000000", Action.CLEAN, b"?"),
+        archived("20200103000000", Action.COMMIT, b"?"),
+        # Archiving was cut short: still in the active timeline too.
+        lsm.ArchivedInstant(requested_time=twice, completion_time=twice, action=Action.COMMIT),
+    )
+    assert len(report_timeline(opened(place))) == 2
+    reports = report_timeline(opened(place), include_archived=True)
+    assert [one.is_archived for one in reports] == [True, True, True, False, False]
+    assert reports[0].operation == "INSERT"
+    assert reports[0].completion_time == "20200101000000500"
+    assert (reports[1].action, reports[1].problem) == ("clean", None)
+    assert reports[2].problem is not None
+    assert len(report_timeline(opened(place), include_archived=True, last=3)) == 3
+
+
+def test_the_api_gives_the_same(place: Path) -> None:
+    table = hoodoo.open_table(str(place))
+    assert table.timeline() == report_timeline(opened(place))
+    assert len(table.timeline(include_archived=True)) == 2
+
+
+@pytest.mark.parametrize("table", fixture_tables())
+def test_tables_of_apache_hudi(table: str, unpack) -> None:
+    ref = opened(unpack(table))
+    reports = report_timeline(ref)
+    assert len(reports) == len(ref.load_timeline())
+    for report in reports:
+        assert report.problem is None
+        if report.state == "completed" and report.action.endswith("commit"):
+            assert report.operation, report
