@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("hoodoo.testing.contract")
+pytest.register_assert_rewrite("hoodoo.testing.contract", "hoodoo.testing.races")
 
 from hoodoo.testing.servers import S3Server, ServerUnavailable, rclone, seaweedfs  # noqa: E402 - after the rewrite
 

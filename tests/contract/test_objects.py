@@ -19,6 +19,7 @@ from hoodoo.storage.base import Storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.testing.contract import StorageContract
 from hoodoo.testing.proxy import FaultyProxy, faulty_proxy
+from hoodoo.testing.races import MEGABYTE
 from hoodoo.testing.servers import S3Server
 
 
@@ -27,6 +28,7 @@ class TestObjectStorage(StorageContract):
     # SeaweedFS serves writes to one object slowly when many want it.
     threads = 4
     rounds = 3
+    large_bytes = 9 * MEGABYTE  # more than what counts as large for an object store
 
     @pytest.fixture
     def storage(self, s3: S3Server) -> Storage:

@@ -63,7 +63,7 @@ def nested(kind: type[Any]) -> Iterator[type[Any]]:
 
 def nested_in(hint: Any) -> Iterator[type[Any]]:
     if dataclasses.is_dataclass(hint):
-        yield from nested(hint)  # type: ignore[arg-type]
+        yield from nested(hint)
     for inner in get_args(hint):
         yield from nested_in(inner)
 

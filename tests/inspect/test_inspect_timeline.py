@@ -75,7 +75,7 @@ def test_pending_and_aborted_ones_are_there(place: Path) -> None:
 
 
 def test_an_inflight_commit_tells_what_it_is_about(place: Path) -> None:
-    done = next((place / ".hoodie/timeline").glob("*_*.commit"))
+    done = min((place / ".hoodie/timeline").glob("*_*.commit"))
     touch(place, "20200102000000000.commit.requested")
     touch(place, "20200102000000000.inflight", done.read_bytes())
     assert by_time(report_timeline(opened(place)))["20200102000000000"].operation == "INSERT"

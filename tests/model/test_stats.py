@@ -44,7 +44,7 @@ def test_kind_and_name_of_the_file() -> None:
 
 def test_stats_are_frozen_and_pickle() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        BASE.num_writes = 4  # type: ignore[misc]
+        BASE.num_writes = 4
     assert pickle.loads(pickle.dumps((BASE, LOG))) == (BASE, LOG)
     assert dataclasses.replace(BASE, num_writes=4) != BASE
 

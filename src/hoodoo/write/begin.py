@@ -47,10 +47,16 @@ def begin(ref: TableRef, operation: OperationType, timeline: Timeline) -> Begun:
     Crash: a requested instant without files.
     """
     action = _action(ref, operation)
-    plan = RequestedReplaceMetadata() if action is Action.REPLACE_COMMIT else None
+    plan = _plan(operation) if action is Action.REPLACE_COMMIT else None
     with transaction(ref.env, ref.properties.timeline) as txn:
         instant = transitions.request(txn, action, plan)
     return Begun(instant, operation, timeline)
+
+
+def _plan(operation: OperationType) -> RequestedReplaceMetadata:
+    """Apache Hudi names the operation only where it drops partitions."""
+    named = operation is OperationType.DELETE_PARTITION
+    return RequestedReplaceMetadata(operation_type=operation if named else None)
 
 
 def _action(ref: TableRef, operation: OperationType) -> Action:

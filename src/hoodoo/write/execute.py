@@ -12,6 +12,7 @@ import pyarrow as pa
 from hoodoo.engine.base import Engine
 from hoodoo.env import Env
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields
+from hoodoo.model.commit import OperationType
 from hoodoo.model.names import FileId
 from hoodoo.model.stats import WriteStat
 from hoodoo.table.base import ReadRule, rule_of
@@ -22,9 +23,11 @@ from hoodoo.write.begin import begin
 from hoodoo.write.commit import CommitResult, WriteTotals, commit, start
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, WriteContext, run_handle
-from hoodoo.write.plan import Work
+from hoodoo.write.plan import Work, refuse_planned_groups
 
 log = logging.getLogger("hoodoo.write")
+
+_BY_KEY = frozenset({OperationType.UPSERT, OperationType.DELETE})
 
 
 @dataclass
@@ -44,13 +47,15 @@ class Phases:
 
 def execute(ref: TableRef, work: Work, engine: Engine, phases: Phases) -> CommitResult:
     """Carry a planned write out, from its instant to its commit."""
+    refuse_planned_groups(work)
     schema_json = avro_from_arrow(work.schema, ref.properties.name)
     with phases.timed("begin"):
         begun = begin(ref, work.operation, work.snapshot.timeline)
         inflight = start(ref, begun, _profile(work.buckets))
     with phases.timed("write"):
         rule = _read_rule(ref, work.schema)
-        context = WriteContext(ref, begun.instant.requested_time, work.schema, schema_json, rule)
+        time, by_key = begun.instant.requested_time, work.operation in _BY_KEY
+        context = WriteContext(ref, time, by_key, work.schema, schema_json, rule)
         tasks = [_task(work, context, bucket) for bucket in work.buckets]
         stats = [stat for written in engine.map(run_handle, tasks) for stat in written]
     with phases.timed("finalize"):

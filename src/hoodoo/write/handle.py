@@ -46,15 +46,20 @@ from hoodoo.table.ref import TableRef
 from hoodoo.write.assign import Bucket, BucketKind
 
 COMMIT_TIME, SEQUENCE, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_FIELDS
-_BATCH_ROWS = 131_072
+_MOST_ROWS_AT_ONCE = 131_072
+_FEWEST_ROWS_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """What all handles of one write share. `schema` and `schema_json` have no meta fields."""
+    """What all handles of one write share. `schema` and `schema_json` have no meta fields.
+
+    `by_key` is false for inserts: they add rows whatever keys are there.
+    """
 
     ref: TableRef
     requested_time: InstantTime
+    by_key: bool
     schema: pa.Schema
     schema_json: str
     read_rule: ReadRule
@@ -120,18 +125,15 @@ def _merge(task: HandleTask) -> list[WriteStat]:
     else:
         assert previous.slice.base is not None
         old = read_base(previous.env, previous.slice.base, rule, rule.schema)
+    if not task.context.by_key:
+        fresh = _with_meta(task, task.changes.rows, first=0)
+        rows = pa.concat_tables([old.select(fresh.column_names), fresh])
+        return _write_base(task, rows, inserted=fresh.num_rows)
     merger = merge.Merger(merge.collapse([task.changes]))
     kept = merger.keep(old, rule.keys_of(old), rule.merge)
     fresh = _with_meta(task, merger.rest(), first=0)
-    counts = merger.counts()
     rows = pa.concat_tables([kept.select(fresh.column_names), fresh])
-    return _write_base(
-        task,
-        rows,
-        inserted=counts["inserted"],
-        updated=counts["updated"],
-        deleted=counts["deleted"],
-    )
+    return _write_base(task, rows, **merger.counts())
 
 
 def _write_base(
@@ -141,6 +143,7 @@ def _write_base(
     context, bucket = task.context, task.bucket
     env, config = context.ref.env, context.ref.config
     limit = config.get(MAX_FILE_SIZE) if bucket.kind is BucketKind.CREATE else None
+    batch_rows = _rows_at_once(rows, config.get(MAX_FILE_SIZE))
     previous = bucket.previous
     stats: list[WriteStat] = []
     start = 0
@@ -158,7 +161,7 @@ def _write_base(
             while end < rows.num_rows and not (
                 limit and end > start and writer.size_bytes >= limit
             ):
-                batch = rows.slice(end, _BATCH_ROWS)
+                batch = rows.slice(end, batch_rows)
                 writer.write(_named(batch, str(name)))
                 end += batch.num_rows
             writer.close()
@@ -181,6 +184,13 @@ def _write_base(
         )
         start = end
     return stats
+
+
+def _rows_at_once(rows: pa.Table, max_file_bytes: int) -> int:
+    """A small part of what fits into a file, so that its size can be watched while it grows."""
+    row_bytes = rows.nbytes / rows.num_rows if rows.num_rows else 1
+    fits = int(max_file_bytes / 8 / row_bytes)
+    return min(max(fits, _FEWEST_ROWS_AT_ONCE), _MOST_ROWS_AT_ONCE)
 
 
 def _base_name(task: HandleTask, *, part: int) -> BaseFileName:

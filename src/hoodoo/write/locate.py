@@ -60,9 +60,17 @@ def all_new(count: int) -> Located:
 
 
 def locate(
-    snapshot: Snapshot, incoming: Incoming, engine: Engine, *, in_all_partitions: bool = False
+    snapshot: Snapshot,
+    incoming: Incoming,
+    engine: Engine,
+    *,
+    in_all_partitions: bool = False,
+    only_live: bool = False,
 ) -> Located:
-    """Find the file groups of each row's key, in the row's partition or in all of them."""
+    """Find the file groups of each row's key, in the row's partition or in all of them.
+
+    `only_live` passes over keys that logs have deleted.
+    """
     partitions = set(pc.unique(incoming.partitions).to_pylist())
     slices = [s for s in snapshot.slices() if in_all_partitions or s.group.partition in partitions]
     rule = read_rule(snapshot, columns=[RECORD_KEY])
@@ -70,7 +78,8 @@ def locate(
     rows_of = []
     is_new = np.ones(incoming.num_rows, bool)
     for slice_, found in zip(slices, keys, strict=True):
-        hit = pc.is_in(incoming.keys, value_set=found.present)
+        known = found.live if only_live and found.live is not None else found.present
+        hit = pc.is_in(incoming.keys, value_set=known)
         if not in_all_partitions:
             hit = pc.and_(hit, pc.equal(incoming.partitions, slice_.group.partition))
         positions = np.flatnonzero(hit.to_numpy(zero_copy_only=False))

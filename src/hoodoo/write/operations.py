@@ -78,7 +78,9 @@ def delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
         schema = without_meta_fields(snapshot.schema)
         incoming, in_all_partitions = prepare_deletes(ref, keys, schema)
     with phases.timed("locate"):
-        located = locate(snapshot, incoming, engine, in_all_partitions=in_all_partitions)
+        located = locate(
+            snapshot, incoming, engine, in_all_partitions=in_all_partitions, only_live=True
+        )
         located = replace(located, nowhere=located.nowhere[:0])  # absent keys need no delete
     with phases.timed("assign"):
         changes = deletes(ref, incoming, schema)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from hoodoo.config.write import MAX_FILE_SIZE, RECORD_SIZE_ESTIMATE, SMALL_FILE_LIMIT
+from hoodoo.errors import WriteConflict
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileGroupId, FileSlice
+from hoodoo.model.instant import Action, State
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
+from hoodoo.model.plan import RequestedReplaceMetadata
 from hoodoo.model.table import TableType
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
 from hoodoo.table.base import RECORD_KEY
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot
-from hoodoo.timeline.load import read_commit
+from hoodoo.timeline.load import read_commit, read_metadata
 from hoodoo.write.assign import Bucket, BucketKind, Sizes, assign, average_row_bytes
 from hoodoo.write.commit import Replaced
 from hoodoo.write.locate import Located, Positions, all_new
@@ -165,6 +168,25 @@ def _recent_writes(snapshot: Snapshot) -> list[tuple[int, int]]:
         size = sum(stat.total_write_bytes for stat in bases)
         found.append((size, sum(stat.num_writes for stat in bases)))
     return found
+
+
+def refuse_planned_groups(work: Work) -> None:
+    """Rows written to a file group that a pending clustering will replace would be lost."""
+    touched = {b.group for b in work.buckets if b.kind is not BucketKind.CREATE}
+    for partition, file_ids in work.replaced.items():
+        touched.update(FileGroupId(partition, file_id) for file_id in file_ids)
+    ref, timeline = work.snapshot.ref, work.snapshot.timeline
+    for instant in timeline.pending.where(lambda i: i.action is Action.CLUSTERING):
+        requested = replace(instant, state=State.REQUESTED)
+        plan = read_metadata(ref.env, ref.properties.timeline, requested)
+        if not isinstance(plan, RequestedReplaceMetadata) or plan.clustering_plan is None:
+            continue
+        common = sorted(map(str, touched & plan.clustering_plan.file_groups()))
+        if common:
+            raise WriteConflict(
+                f"pending clustering {instant.requested_time} will replace file groups that this "
+                f"write touches: {', '.join(common)}; run it or roll it back first"
+            )
 
 
 def groups_by_partition(
