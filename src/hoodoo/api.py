@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hoodoo.engine.base import Engine
 from hoodoo.engine.local import LocalEngine
-from hoodoo.errors import InputError
+from hoodoo.errors import InputError, Unsupported
 from hoodoo.table.ref import TableRef, open_ref
 
 if TYPE_CHECKING:
@@ -113,14 +113,21 @@ class Table:
 
     def changes(
         self,
+        spark: Any = None,
         *,
         since: str | date,
         until: str | date | None = None,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Rows changed after `since` (an instant or a time), up to and including `until`."""
+        """Rows changed after `since` (an instant or a time), up to and including `until`.
+
+        Without a Spark session the rows come as an Arrow table; with one they will come as a
+        DataFrame, which this release does not do yet.
+        """
         from hoodoo.table.changes import read_changes
 
+        if spark is not None:
+            raise Unsupported("reading into Spark is not there yet; leave the session out")
         begin, end = _moment(since), _moment(until)
         if begin is None:
             raise InputError("changes needs `since`")

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from archives import archive
 from support.fixtures import fixture_tables
 
 import hoodoo
 from hoodoo.errors import InputError
+from hoodoo.format.lsm import ArchivedInstant
 from hoodoo.inspect.files import FilesReport, report_files
 from hoodoo.inspect.groups import visible_groups
+from hoodoo.model.instant import Action, InstantTime
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 
@@ -105,6 +108,39 @@ def test_replaced_and_uncommitted_files_are_left_out(tmp_path: Path) -> None:
     stray = base.name.replace(group.slices[-1].base_time, "29990101000000000")
     base.with_name(stray).write_bytes(b"uncommitted")
     assert report(tmp_path / "t").groups == (group,)
+
+
+def test_archived_logs_go_to_slices_by_completion(tmp_path: Path) -> None:
+    """A log requested before a base file, and completed after it, is on top of that base file."""
+    place = tmp_path / "t"
+    table = make(place)
+    inserted = table.insert(rows(1, 2, city="sf"))
+    updated = table.upsert(rows(1, city="sf", note="new"))
+    (base,) = place.glob("city=sf/*.parquet")
+    (log,) = place.glob("city=sf/.*.log.*")
+    later = [f"2998010100000{n}000" for n in range(4)]  # the second base file: later[1]
+    timeline = place / ".hoodie/timeline"
+    (commit,) = timeline.glob(f"{inserted.instant}_*.deltacommit")
+    (timeline / f"{later[1]}_{later[2]}.commit").write_bytes(commit.read_bytes())
+    base.with_name(base.name.replace(inserted.instant, later[1])).write_bytes(base.read_bytes())
+    log.rename(log.with_name(log.name.replace(updated.instant, later[0])))
+    for path in timeline.glob("*deltacommit*"):
+        path.unlink()
+    gone = [(inserted.instant, inserted.completion_time), (later[0], later[3])]
+    archive(
+        place,
+        *(
+            ArchivedInstant(
+                requested_time=InstantTime(requested),
+                completion_time=InstantTime(completed),
+                action=Action.DELTA_COMMIT,
+            )
+            for requested, completed in gone
+        ),
+    )
+    (group,) = report(place).groups
+    assert [slice_.base_time for slice_ in group.slices] == [inserted.instant, later[1]]
+    assert [len(slice_.log_files) for slice_ in group.slices] == [0, 1]
 
 
 def test_small_files_by_the_limit_in_force(tmp_path: Path) -> None:

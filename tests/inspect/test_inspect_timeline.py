@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from archives import archive
 from support.fixtures import fixture_tables
 
 import hoodoo
@@ -16,7 +17,6 @@ from hoodoo.model.instant import Action, InstantTime
 from hoodoo.table.ref import TableRef, open_ref
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
-HISTORY = ".hoodie/timeline/history"
 
 
 @pytest.fixture
@@ -120,18 +120,6 @@ def test_a_damaged_commit_is_shown_with_its_problem(place: Path) -> None:
     assert second.operation is None
     assert second.problem is not None
     assert damaged.name in second.problem
-
-
-def archive(place: Path, *instants: lsm.ArchivedInstant) -> None:
-    name = f"{instants[0].requested_time}_{instants[-1].requested_time}_0.parquet"
-    data = lsm.encode_instants(instants)
-    entries = [lsm.ManifestEntry(name, len(data))]
-    for path, content in (
-        (name, data),
-        ("manifest_1", lsm.encode_manifest(entries)),
-        ("_version_", lsm.encode_version(1)),
-    ):
-        touch(place, f"history/{path}", content)
 
 
 def archived(time: str, action: Action, metadata: bytes | None) -> lsm.ArchivedInstant:

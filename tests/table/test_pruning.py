@@ -82,7 +82,6 @@ def test_partitions(filter: str, days: list[str], kind: str) -> None:
 def test_row_groups() -> None:
     ref, _ = table()
     from hoodoo.format.parquet import open_parquet, row_groups_that_may_match
-
     from hoodoo.model.predicate import parse_filter
     from hoodoo.rows.filter import bind
     from hoodoo.table.snapshot import take_snapshot

@@ -24,7 +24,7 @@ def print_line(text: str = "") -> None:
 
 def print_error(error: Exception) -> None:
     """An error in one line on stderr."""
-    sys.stderr.write(f"hoodoo: {' '.join(str(error).split())}\n")
+    sys.stderr.write(f"hoodoo: {cell(' '.join(str(error).split()))}\n")
 
 
 def print_json(value: object) -> None:

@@ -11,6 +11,7 @@ Pages carry checksums, and are verified when they are read: a flipped bit is an 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ RECORD_KEY = "_hoodie_record_key"
 # What Arrow throws at bytes that are not Parquet, or not the Parquet that they claim to be.
 _BROKEN = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError)
 
+_MAGIC = b"PAR1"
+_TAIL_BYTES = 64 * 1024  # read at once; most footers are shorter
 _FEWEST_BLOOM_ENTRIES = 1_000
 _FIRST_GUESS = 0.5  # bytes in a file for each byte in memory, until the first row group tells
 
@@ -160,17 +163,49 @@ def _any_beyond_utf16(keys: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.match_substring_regex(keys, "[\U00010000-\U0010ffff]")).as_py())
 
 
-def open_parquet(source: Any) -> pq.ParquetFile:
-    """A Parquet file; `FormatError` if it is none."""
-    try:
-        return pq.ParquetFile(
+class OpenParquet(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types
+    """A Parquet file, and the bytes of its footer: pyarrow cannot be asked safely for all of it."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self.footer = footer_bytes(source)
+        super().__init__(
             source,
+            metadata=pq.read_metadata(pa.BufferReader(_as_file(self.footer))),
             coerce_int96_timestamp_unit="us",
             page_checksum_verification=True,
             pre_buffer=True,
         )
+
+
+def open_parquet(source: pa.NativeFile) -> OpenParquet:
+    """A Parquet file; `FormatError` if it is none."""
+    try:
+        return OpenParquet(source)
     except _BROKEN as error:
         raise FormatError(f"not a Parquet file: {error}") from None
+
+
+def footer_bytes(source: pa.NativeFile) -> bytes:
+    """The encoded metadata at a file's end: it is followed by its length and a magic."""
+    size = source.size()
+    tail = _read_last(source, min(size, _TAIL_BYTES))
+    if size < 12 or tail[-4:] != _MAGIC:
+        raise FormatError(f"not a Parquet file: {size} bytes that do not end with a magic")
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if length > size - 4:
+        raise FormatError(f"not a Parquet file: {size} bytes with a footer of {length}")
+    if length > len(tail):
+        tail = _read_last(source, length)
+    return tail[-length:-8]
+
+
+def _read_last(source: pa.NativeFile, count: int) -> bytes:
+    source.seek(source.size() - count)
+    return bytes(source.read(count))
+
+
+def _as_file(footer: bytes) -> bytes:
+    return _MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC
 
 
 def read_rows(
@@ -209,10 +244,21 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
     )
 
 
-def row_groups_that_may_match(metadata: pq.FileMetaData, predicate: Predicate) -> list[int]:
-    """The row groups whose statistics do not rule the predicate out."""
+def row_groups_that_may_match(
+    file: OpenParquet | pq.FileMetaData, predicate: Predicate
+) -> list[int]:
+    """The row groups whose statistics do not rule the predicate out. Prefer to pass the file."""
     try:
-        ranges = value_ranges(metadata)
+        ranges = value_ranges(*_footer_and_schema(file))
     except _BROKEN as error:
         raise FormatError(f"damaged Parquet statistics: {error}") from None
     return [number for number, known in enumerate(ranges) if may_match(predicate, known)]
+
+
+def _footer_and_schema(file: OpenParquet | pq.FileMetaData) -> tuple[bytes, pa.Schema]:
+    if isinstance(file, OpenParquet):
+        return file.footer, file.schema_arrow
+    # pyarrow may crash when it encodes the metadata of a damaged file again.
+    out = io.BytesIO()
+    file.write_metadata_file(out)
+    return out.getvalue()[len(_MAGIC) :], file.schema.to_arrow_schema()

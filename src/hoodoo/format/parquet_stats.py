@@ -1,7 +1,7 @@
 """Statistics of Parquet row groups, read from the footer's own structs.
 
-pyarrow's objects for column chunks and statistics end the whole process when a footer is damaged
-(an exception in C++ that nothing catches; seen with 26.0), so they are not touched here.
+pyarrow is not asked: its objects for column chunks and for statistics end the whole process when
+a footer is damaged (an exception in C++ that nothing catches; seen with 26.0).
 
     FileMetaData    2 schema   4 row groups   7 column orders, one per column: {1} is by type
     RowGroup        1 column chunks   3 number of rows
@@ -12,38 +12,33 @@ pyarrow's objects for column chunks and statistics end the whole process when a 
 
 from __future__ import annotations
 
-import io
 import struct
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from hoodoo.errors import FormatError
 from hoodoo.format.thrift import Struct, read_struct
 from hoodoo.model.predicate import ValueRange
 
-_MAGIC_SIZE = 4
 _SIZES = {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}  # physical types of fixed size, but INT96
 _FLOATS = {4: "<f", 5: "<d"}
 
 
-def value_ranges(metadata: pq.FileMetaData) -> list[dict[str, ValueRange]]:
-    """For each row group, what is known of the values of top-level columns that have one value.
+def value_ranges(footer: bytes, schema: pa.Schema) -> list[dict[str, ValueRange]]:
+    """For each row group, what a file's footer tells of the values of top-level columns.
 
     All values but NaN lie within the bounds, which need not be values themselves: writers may cut
     long texts and round outwards. Bounds that Python has no value for are unknown. So are those
     without a stated order (of very old writers) and those of INT96.
     """
-    out = io.BytesIO()
-    metadata.write_metadata_file(out)
-    footer = read_struct(out.getvalue(), _MAGIC_SIZE)
-    types = {field.name: field.type for field in metadata.schema.to_arrow_schema()}
+    metadata = read_struct(footer)
+    types = {field.name: field.type for field in schema}
     try:
-        orders = [1 in order for order in footer.get(7, ())]
-        return [_group_ranges(group, types, orders) for group in footer.get(4, ())]
+        orders = [1 in order for order in metadata.get(7, ())]
+        return [_group_ranges(group, types, orders) for group in metadata.get(4, ())]
     except (AttributeError, KeyError, TypeError):
         raise FormatError("Parquet footer lacks a field, or has it with another type") from None
 

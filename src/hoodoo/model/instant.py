@@ -118,8 +118,12 @@ def is_instant_time(text: str) -> bool:
 
 def from_epoch_ms(epoch_ms: int) -> InstantTime:
     """The instant time of a moment, in UTC."""
-    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
-    return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{epoch_ms % 1000:03d}")
+    try:
+        moment = _EPOCH + timedelta(milliseconds=epoch_ms)
+    except OverflowError:
+        raise InputError(f"{epoch_ms} ms since 1970 is beyond the calendar") from None
+    # strftime does not pad years before 1000.
+    return InstantTime(f"{moment.year:04d}{moment:%m%d%H%M%S}{epoch_ms % 1000:03d}")
 
 
 def to_epoch_ms(time: InstantTime) -> int:
