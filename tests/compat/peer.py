@@ -20,9 +20,12 @@ SESSION = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.default.parallelism": "2",
-    "spark.sql.shuffle.partitions": "2",
+    # Tables of a few rows: tasks and compiled queries cost more than they save.
+    "spark.default.parallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -32,11 +35,9 @@ SESSION = {
 }
 
 
-def start(bundle: str, scratch: str, archive: str | None) -> SparkSession:
+def start(bundle: str, scratch: str) -> SparkSession:
     """Starts the one session of this process, with everything it leaves behind in `scratch`."""
     options = JVM_OPTIONS + f" -Dderby.system.home={scratch}"
-    if archive:
-        options += f" -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
     builder = SparkSession.builder.master("local[2]").appName("peer")
     for key, value in SESSION.items():
         builder = builder.config(key, value)
@@ -93,7 +94,7 @@ def main() -> None:
     # The JVM inherits descriptor 1 and writes to it: keep it for the answers alone.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    spark = start(settings["bundle"], settings["scratch"], settings.get("archive"))
+    spark = start(settings["bundle"], settings["scratch"])
     answers.write(json.dumps({"ok": {"spark": spark.version}}) + "\n")
     for line in sys.stdin:
         answers.write(json.dumps(answer(spark, json.loads(line))) + "\n")

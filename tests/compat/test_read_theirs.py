@@ -54,14 +54,14 @@ def test_snapshot(hudi: Peer, made: Made, name: str) -> None:
     assert_same_rows(ours, theirs)
 
 
-@pytest.mark.parametrize("name", ["life_mor_avro", "overwritten_mor", "compaction_pending_mor"])
+@pytest.mark.parametrize("name", ["life_mor_avro", "overwritten_whole_mor", "compaction_pending_mor"])
 def test_read_optimized(hudi: Peer, made: Made, name: str) -> None:
     path = made(name)
     theirs = hudi.read(path, READ_OPTIMIZED)
     assert_same_rows(hoodoo.open_table(str(path)).to_arrow(mode="read_optimized"), theirs)
 
 
-@pytest.mark.parametrize("name", ["life_cow", "life_mor_compacted", "overwritten_mor", "evolved_mor"])
+@pytest.mark.parametrize("name", ["life_cow", "life_mor_compacted", "overwritten_cow", "evolved_mor"])
 def test_as_of_each_commit(hudi: Peer, made: Made, name: str) -> None:
     path = made(name)
     table = hoodoo.open_table(str(path))

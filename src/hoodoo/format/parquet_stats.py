@@ -39,7 +39,7 @@ def value_ranges(footer: bytes, schema: pa.Schema) -> list[dict[str, ValueRange]
     try:
         orders = [1 in order for order in metadata.get(7, ())]
         return [_group_ranges(group, types, orders) for group in metadata.get(4, ())]
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise FormatError("Parquet footer lacks a field, or has it with another type") from None
 
 
