@@ -5,6 +5,7 @@ READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest
 # Two workers; a file's tests stay together, so that a server is started once.
 APART := -n2 --dist loadfile
+SLOW := --ignore=tests/fuzz --ignore=tests/oracle/test_model.py
 SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
@@ -26,7 +27,7 @@ test: $(READY) ## Run all tests except those that need Apache Hudi itself
 	$(PYTEST) $(APART) -m "not compat"
 
 test-fast: $(READY) ## Run the tests that need no server and little time
-	$(PYTEST) $(APART) -q -m "not compat and not server" --ignore=tests/fuzz
+	$(PYTEST) $(APART) -q -m "not compat and not server" $(SLOW)
 
 check: ## Run exactly what CI runs: lint, types, test, test-compat
 	@.ci/run

@@ -27,7 +27,7 @@ def history(uri: str, kind: str, options: dict[str, str]) -> hoodoo.Table:
     )
     first = table.insert(rows(0, 3000, 1.0))
     table.upsert(rows(1000, 3500, 2.0))
-    table.delete(list(range(0, 500)))
+    table.delete(list(range(500)))
     assert table.to_arrow(as_of=first.instant).num_rows == 3000
     found = hoodoo.open_table(uri, options=options).to_arrow(columns=["id", "v"])
     values = dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hoodoo.errors import InputError
 from hoodoo.model.dates import TimestampRule, TimestampType, format_date, parse_date
 from hoodoo.model.keys import KeyGenerator, KeyRule, escape, java_double, text_of, unescape
+from hoodoo.model.paths import PartitionPath
 
 SIMPLE = KeyRule(KeyGenerator.SIMPLE, ("id",), ("city",), hive_style=True)
 
@@ -67,8 +68,9 @@ def test_values_are_read_back_from_paths(text: str) -> None:
 
 
 def test_paths_that_do_not_tell_their_values() -> None:
-    assert SIMPLE.values_in("city=a/b") == {}  # type: ignore[arg-type]
-    assert SIMPLE.values_in("city=__HIVE_DEFAULT_PARTITION__") == {"city": None}  # type: ignore[arg-type]
+    assert SIMPLE.values_in(PartitionPath("city=a/b")) == {}
+    unknown = PartitionPath("city=__HIVE_DEFAULT_PARTITION__")
+    assert SIMPLE.values_in(unknown) == {"city": None}
 
 
 @pytest.mark.parametrize(

@@ -13,4 +13,4 @@ FIXTURES = Path(
 def fixture_tables() -> list[str]:
     """Names of the fixture tables, as `kind/name`, for parametrised tests."""
     root = FIXTURES / "tables"
-    return sorted(f"{zip.parent.name}/{zip.stem}" for zip in root.glob("*/*.zip"))
+    return sorted(f"{path.parent.name}/{path.stem}" for path in root.glob("*/*.zip"))

@@ -84,7 +84,7 @@ def test_unknown_partitions_to_delete(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="p=nowhere"):
         table.delete_partitions(["p=x", "p=nowhere"])
     with pytest.raises(InputError):
-        table.delete_partitions("p=x")  # type: ignore[arg-type]
+        table.delete_partitions("p=x")
     assert table.to_arrow().num_rows == 1
 
 

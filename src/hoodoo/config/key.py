@@ -34,10 +34,12 @@ class Key(Generic[T]):
 
 
 def text(value: str) -> str:
+    """Any text."""
     return value
 
 
 def optional_text(value: str) -> str | None:
+    """A text; an empty one means none."""
     return value or None
 
 
@@ -47,6 +49,7 @@ def names(value: str) -> tuple[str, ...]:
 
 
 def boolean(value: str) -> bool:
+    """true or false."""
     match value.lower():
         case "true":
             return True

@@ -39,6 +39,7 @@ class TimelinePaths:
     def of(
         cls, layout: int, *, timeline: str = "timeline", history: str = "history"
     ) -> TimelinePaths:
+        """The places of a layout; the names are those in the table's properties."""
         if layout == 1:
             return cls(1, META, f"{META}/archived")
         active = f"{META}/{timeline}"
@@ -46,16 +47,20 @@ class TimelinePaths:
 
 
 def heartbeat(instant: InstantTime) -> str:
+    """The file whose age tells whether the writer of an instant lives."""
     return f"{HEARTBEATS}/{instant}"
 
 
 def cancel(instant: InstantTime) -> str:
+    """The request to cancel a plan."""
     return f"{CANCELS}/{instant}"
 
 
 def marker_directory(instant: InstantTime) -> str:
+    """Where a write announces the files that it is about to make."""
     return f"{MARKERS}/{instant}"
 
 
 def claim(instant: InstantTime) -> str:
+    """The file whose creation decides how an instant ends."""
     return f"{OWN}/claims/{instant}"

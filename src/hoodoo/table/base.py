@@ -50,6 +50,7 @@ class ReadRule:
         return pa.schema([field for field in self.schema if field.name in names])
 
     def key_columns(self) -> tuple[str, ...]:
+        """The columns that record keys are read from or made of."""
         if self.has_meta_fields:
             return (RECORD_KEY,)
         return tuple(name for f in self.keys.record_fields for name in (f, f.split(".")[0]))

@@ -12,6 +12,7 @@ from hoodoo.model.keys import KeyRule
 from hoodoo.model.paths import META, PARTITION_METADATA, PartitionPath
 from hoodoo.storage.base import ObjectInfo
 
+
 class Keep(Protocol):
     """Says which partitions matter; `whole` is false for the leading part of their paths."""
 

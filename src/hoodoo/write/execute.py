@@ -39,6 +39,7 @@ class Phases:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
+        """Add the time of this block to a phase."""
         started = self.env.clock.monotonic()
         yield
         took = self.env.clock.monotonic() - started
