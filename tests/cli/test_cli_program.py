@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,9 +25,13 @@ finally:
 """
 
 
-def program(*words: str | Path, code: str = PROGRAM) -> subprocess.CompletedProcess[bytes]:
+def program(
+    *words: str | Path, code: str = PROGRAM, **environment: str
+) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-c", code, *map(str, words)]
-    return subprocess.run(command, capture_output=True, timeout=120)
+    return subprocess.run(
+        command, capture_output=True, timeout=120, env={**os.environ, **environment}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +72,12 @@ def test_commands_about_metadata_import_nothing_heavy(command: str, place: Path)
     ran = program(command, place, code=IMPORTS)
     assert ran.returncode == 0
     assert ran.stderr.decode().strip() == "[]"
+
+
+def test_output_is_utf8_in_any_locale(place: Path) -> None:
+    ran = program("scan", place, "--json", "--limit", "1", PYTHONIOENCODING="ascii")
+    assert ran.returncode == 0, ran.stderr
+    assert "日本".encode() in ran.stdout
 
 
 def test_the_reader_may_leave(place: Path) -> None:

@@ -438,3 +438,23 @@ def test_a_directory_that_keeps_vanishing_is_made_again(tmp_path: Path) -> None:
 
     assert disk.retrying(write, making=str(directory)) == "done"
     assert attempts == [False, True, True, True, True]
+
+
+def test_checksum_files_of_hadoop_go_with_the_file_that_they_are_about(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path))
+    checksum = tmp_path / "d" / ".file.crc"
+
+    def written_by_hadoop() -> str:
+        etag = storage.put("d/file", b"old").etag
+        storage.put("d/other", b"")
+        checksum.write_bytes(b"crc")
+        return etag
+
+    written_by_hadoop()
+    storage.put("d/file", b"new")
+    assert not checksum.exists()
+    storage.replace("d/file", b"newer", if_match=written_by_hadoop())
+    assert not checksum.exists()
+    written_by_hadoop()
+    storage.delete("d/file")
+    assert not checksum.exists()

@@ -88,6 +88,18 @@ def test_parts_of_nested_columns(tmp_path: Path) -> None:
     assert (ts.comment, key.comment) == ("when", None)
 
 
+def test_meta_columns_are_no_part_of_it(tmp_path: Path) -> None:
+    hoodoo.create_table(str(tmp_path / "t"), schema=NESTED, record_key="id")
+    properties = tmp_path / "t/.hoodie/hoodie.properties"
+    first, meta = '"fields":[', '{"name":"_hoodie_commit_time","type":"string"},'
+    text = properties.read_text()
+    assert first in text
+    properties.write_text(text.replace(first, first + meta, 1))
+    report = report_schema(open_ref(str(tmp_path / "t")))
+    assert [column.name for column in report.columns] == NESTED.names
+    assert "_hoodie_commit_time" not in str(report.avro)
+
+
 def test_schema_of_files_where_nothing_else_tells(tmp_path: Path, unpack) -> None:
     found = report_schema(open_ref(str(unpack("cow/v6_empty"))))
     assert [column.name for column in found.columns]

@@ -74,5 +74,6 @@ def run() -> None:
     """The entry point of the program."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a strange name is no reason to fail
+            # JSON is UTF-8 in any locale, and a strange name is no reason to fail.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     app()

@@ -118,7 +118,7 @@ class _Within:
     partition: str | None
 
     def __call__(self, path: PartitionPath, *, whole: bool) -> bool:
-        on_the_way = not whole and f"{self.partition}/".startswith(f"{path}/")
+        on_the_way = f"{self.partition}/".startswith(f"{path}/")
         return on_the_way or _is_within(path, self.partition)
 
 

@@ -99,6 +99,7 @@ class LocalStorage:
     def put(self, path: str, data: bytes) -> ObjectInfo:
         target = self._full(path)
         with _writing(path), self._draft(data) as draft:
+            _drop_checksum(target)
             retrying(lambda: rename(draft, path, target), making=os.path.dirname(target))
             return draft.info(path)
 
@@ -107,6 +108,7 @@ class LocalStorage:
         if not self.exists(path) or self.stat(path).etag != if_match:
             raise PreconditionFailed(path)
         with _writing(path), self._draft(data) as draft:
+            _drop_checksum(target)
             try:
                 rename(draft, path, target, if_match=if_match)
             except FileNotFoundError:
@@ -116,6 +118,7 @@ class LocalStorage:
     def delete(self, path: str) -> None:
         directory, name = os.path.split(self._full(path))
         with _writing(path):
+            _drop_checksum(f"{directory}/{name}")
             try:
                 with opened(directory) as descriptor:
                     with locked(descriptor):
@@ -286,3 +289,13 @@ def _writing(path: str) -> Iterator[None]:
 def _info(path: str, status: os.stat_result) -> ObjectInfo:
     modified_ms = status.st_mtime_ns // 1_000_000
     return ObjectInfo(path, status.st_size, modified_ms, etag_of(status))
+
+
+def _drop_checksum(target: str) -> None:
+    """Hadoop keeps `.<name>.crc` beside each local file and refuses a file that does not fit it.
+
+    It goes before the file changes: without one the file is simply not checked.
+    """
+    directory, name = os.path.split(target)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(f"{directory}/.{name}.crc")

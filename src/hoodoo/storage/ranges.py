@@ -41,6 +41,7 @@ class RangeReader:
         return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:
+        """Move to an offset from the start (0), from here (1) or from the end (2)."""
         base = (0, self._at, self._size)[whence]
         self._at = max(0, base + offset)
         return self._at

@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(*real, send=len(real[2]) // 2)
         self._reset()
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815 - names that http.server calls
 
     def _pass_on(self, upstream: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
         connection = http.client.HTTPConnection(upstream, timeout=60)
