@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.archives import archive
 from support.fixtures import fixture_tables
 
 import hoodoo
 from hoodoo.cli.output import age_text, print_table, size_text
+from hoodoo.format.lsm import ArchivedInstant
+from hoodoo.model.instant import Action, InstantTime
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64())])
 
@@ -135,12 +138,24 @@ def test_timeline_limit_never_hides_pending_ones(trips: Path, hoodoo_cli) -> Non
     assert len(hoodoo_cli("timeline", trips, "--limit", "0", "--json").json) == 4
 
 
-def test_timeline_all_shows_archived_ones(trips: Path, hoodoo_cli) -> None:
-    shown = hoodoo_cli("timeline", trips, "--all", "--json").json
-    assert shown == [
-        {**one, "age_seconds": shown[at]["age_seconds"]}
-        for at, one in enumerate(hoodoo_cli("timeline", trips, "--json").json)
+def test_timeline_all_shows_archived_ones(tmp_path: Path, hoodoo_cli) -> None:
+    table = hoodoo.create_table(str(tmp_path / "t"), schema=SCHEMA, record_key="id")
+    done = table.insert(pa.table({"id": [1], "city": ["sf"], "fare": [1.0]}, SCHEMA))
+    old = InstantTime("20200101000000000")
+    archive(
+        tmp_path / "t",
+        ArchivedInstant(requested_time=old, completion_time=old, action=Action.CLEAN),
+    )
+    assert [
+        one["requested_time"] for one in hoodoo_cli("timeline", tmp_path / "t", "--json").json
+    ] == [done.instant]
+    shown = hoodoo_cli("timeline", tmp_path / "t", "--all", "--json").json
+    assert [(one["requested_time"], one["is_archived"]) for one in shown] == [
+        (old, True),
+        (done.instant, False),
     ]
+    rows = hoodoo_cli("timeline", tmp_path / "t", "--all").rows
+    assert rows[2] == [old, old, "clean", "completed,", "archived"]
 
 
 def test_files(trips: Path, hoodoo_cli) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -402,26 +401,6 @@ def test_a_directory_without_permission(storage: LocalStorage, root: Path) -> No
         os.seteuid(user)
         (root / "d").chmod(0o755)
     assert storage.read("d/a") == b""
-
-
-# Growth
-
-
-def test_a_listing_grows_linearly(root: Path) -> None:
-    seconds: dict[int, float] = {}
-    for count in (1_000, 20_000):
-        directory = f"{root}/{count}"
-        os.makedirs(directory)
-        for number in range(count):
-            os.close(os.open(f"{directory}/{number}", os.O_CREAT))
-        storage = LocalStorage(directory)
-        best = float("inf")
-        for _ in range(3):
-            start = time.perf_counter()
-            assert len(list(storage.list(""))) == count
-            best = min(best, time.perf_counter() - start)
-        seconds[count] = best / count
-    assert seconds[20_000] < 5 * seconds[1_000]
 
 
 def test_a_directory_that_keeps_vanishing_is_made_again(tmp_path: Path) -> None:

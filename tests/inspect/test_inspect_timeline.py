@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from archives import archive
+from support.archives import archive
 from support.fixtures import fixture_tables
 
 import hoodoo
