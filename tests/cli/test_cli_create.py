@@ -116,6 +116,10 @@ def test_a_bad_short_form_says_where(text: str, reason: str) -> None:
     assert reason in str(caught.value)
 
 
+def test_many_columns_are_not_deep_ones() -> None:
+    assert len(parse_schema(",".join(f"c{n}:list<int>" for n in range(200)))) == 200
+
+
 @given(st.text("ab:,<>()!19 listmapstructdecimalfixed", max_size=40))
 def test_no_text_breaks_the_parser(text: str) -> None:
     try:

@@ -20,7 +20,7 @@ from hoodoo.cli.main import run
 try:
     run()
 finally:
-    heavy = {"pyarrow", "numpy", "obstore", "rich", "pyspark"} & set(sys.modules)
+    heavy = {"pyarrow", "numpy", "obstore", "rich", "pyspark", "pydantic"} & set(sys.modules)
     print(sorted(heavy), file=sys.stderr)
 """
 

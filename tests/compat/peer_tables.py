@@ -87,10 +87,20 @@ class Maker:
         assert list((self.path / ".hoodie" / "timeline").glob(pattern)), f"no {pattern}"
 
     def lose(self, action: str) -> None:
-        """Takes the completed file of the newest instant away, as if its writer had died."""
+        """Undoes the last step of the newest write, as if its writer had died before it.
+
+        Its marker files are made again: Hudi deletes them after the step that is undone here,
+        and finds what to roll back by them.
+        """
         last = self.completed(action)[-1]
+        instant = last.name[:17]
         last.unlink()
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+        for file in self.path.glob(f"[!.]*/*_{instant}.*"):
+            if not file.name.endswith(".crc"):
+                markers = self.path / ".hoodie" / ".temp" / instant / file.parent.name
+                markers.mkdir(parents=True, exist_ok=True)
+                (markers / f"{file.name}.marker.CREATE").touch()
 
 
 Recipe = Callable[[Maker], None]

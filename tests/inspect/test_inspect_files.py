@@ -13,8 +13,8 @@ import hoodoo
 from hoodoo.errors import InputError
 from hoodoo.format.lsm import ArchivedInstant
 from hoodoo.inspect.files import FilesReport, report_files
-from hoodoo.inspect.groups import visible_groups
 from hoodoo.model.instant import Action, InstantTime
+from hoodoo.table.groups import visible_groups
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from hoodoo.config.write import MIB, SMALL_FILE_LIMIT
 from hoodoo.errors import InputError
-from hoodoo.inspect.groups import visible_groups
 from hoodoo.model.files import DataFile, FileGroup, FileSlice
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
+from hoodoo.table.groups import visible_groups
 from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import TableRef
 
@@ -81,7 +81,7 @@ class FilesReport:
 def report_files(ref: TableRef, *, partition: str | None = None) -> FilesReport:
     """The files of the table, or of one partition and those below it."""
     partition = partition.rstrip("/") if partition is not None else None
-    groups = visible_groups(ref, ref.load_timeline(), _Within(partition))
+    groups = visible_groups(ref, ref.load_timeline(), keep=_Within(partition))
     groups = tuple(group for group in groups if _is_within(group.id.partition, partition))
     if not groups and partition is not None:
         _check_partition(ref, partition)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from hoodoo.errors import naming
 from hoodoo.inspect.files import FileTotals, totals_of
-from hoodoo.inspect.groups import visible_groups
 from hoodoo.inspect.timeline import InstantReport, report_instant
+from hoodoo.table.groups import visible_groups
 from hoodoo.table.ref import TableRef
 
 if TYPE_CHECKING:

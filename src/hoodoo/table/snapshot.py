@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from hoodoo.errors import NotFound, TimelineError, Unsupported, naming
 from hoodoo.format.parquet import open_parquet
 from hoodoo.model.commit import CleanMetadata
-from hoodoo.model.files import FileGroup, FileGroupId, FileSlice
+from hoodoo.model.files import FileGroup, FileSlice
 from hoodoo.model.instant import Action, InstantTime, parse_moment
 from hoodoo.model.keys import KeyRule
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.predicate import Predicate, ValueRange, may_match
-from hoodoo.model.slices import Visibility, depends_on_history, file_groups
+from hoodoo.model.slices import Visibility
 from hoodoo.rows.filter import partition_value
-from hoodoo.table.listing import DirectoryLister, Keep, everything
+from hoodoo.table.groups import visible_groups
+from hoodoo.table.listing import Keep, everything
 from hoodoo.table.ref import TableRef
 from hoodoo.table.schema import as_read, resolve_schema
-from hoodoo.timeline.history import load_history
-from hoodoo.timeline.load import read_commit, read_metadata
+from hoodoo.timeline.load import read_metadata
 from hoodoo.timeline.timeline import Timeline
 
 
@@ -37,8 +37,7 @@ class Snapshot:
 
     def slices(self) -> list[FileSlice]:
         """The newest slice of every file group, in a stable order."""
-        ordered = sorted(self.groups, key=lambda g: (g.id.partition, g.id.file_id))
-        return [group.latest for group in ordered]
+        return [group.latest for group in self.groups]
 
 
 def take_snapshot(
@@ -65,26 +64,10 @@ def take_snapshot(
     visibility = view.visibility(start=whole.start, until=until)
     schema = resolve_schema(ref, view)
     keep = prune(schema) if prune is not None and schema is not None else everything
-    files = list(DirectoryLister(ref.env, ref.properties.keys).files(keep))
-    by_completion = ref.properties.version.slices_by_completion
-    if by_completion and depends_on_history(files, visibility):
-        visibility = _with_history(ref, visibility)
-    groups = file_groups(files, visibility, by_completion=by_completion)
-    replaced = replaced_groups(ref, view)
-    groups = [group for group in groups if group.id not in replaced]
+    groups = visible_groups(ref, view, visibility, keep)
     if schema is None:
         schema = _schema_of_files(ref, groups)
-    return Snapshot(ref, view, visibility, tuple(groups), schema)
-
-
-def replaced_groups(ref: TableRef, view: Timeline) -> set[FileGroupId]:
-    """File groups that a completed replace commit took out."""
-    found: set[FileGroupId] = set()
-    for instant in view.commits:
-        if instant.action is Action.REPLACE_COMMIT:
-            commit = read_commit(ref.env, ref.properties.timeline, instant)
-            found |= commit.replaced_file_groups()
-    return found
+    return Snapshot(ref, view, visibility, groups, schema)
 
 
 def partition_pruner(predicate: Predicate, keys: KeyRule, schema: pa.Schema) -> Keep:
@@ -104,12 +87,6 @@ def partition_pruner(predicate: Predicate, keys: KeyRule, schema: pa.Schema) -> 
         return may_match(predicate, ranges)
 
     return keep
-
-
-def _with_history(ref: TableRef, visibility: Visibility) -> Visibility:
-    archived = load_history(ref.env, ref.properties.timeline)
-    completions = {i.requested_time: i.completion_time for i in archived if i.completion_time}
-    return replace(visibility, archived_completions=completions)
 
 
 def _schema_of_files(ref: TableRef, groups: Iterable[FileGroup]) -> pa.Schema:

@@ -1,0 +1,53 @@
+"""The file groups of a table as of a timeline; no schema is needed, and so no Arrow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hoodoo.model.files import FileGroup, FileGroupId
+from hoodoo.model.instant import Action
+from hoodoo.model.slices import Visibility, depends_on_history, file_groups
+from hoodoo.table.listing import DirectoryLister, Keep, everything
+from hoodoo.table.ref import TableRef
+from hoodoo.timeline.load import read_commit
+from hoodoo.timeline.timeline import Timeline
+
+
+def visible_groups(
+    ref: TableRef,
+    view: Timeline,
+    visibility: Visibility | None = None,
+    keep: Keep = everything,
+) -> tuple[FileGroup, ...]:
+    """File groups that a reader of this timeline sees, by partition and file id.
+
+    `visibility` is that of the whole timeline unless a part of it is meant.
+    """
+    if visibility is None:
+        visibility = view.visibility(start=view.start)
+    files = list(DirectoryLister(ref.env, ref.properties.keys).files(keep))
+    by_completion = ref.properties.version.slices_by_completion
+    if by_completion and depends_on_history(files, visibility):
+        visibility = _with_history(ref, visibility)
+    groups = file_groups(files, visibility, by_completion=by_completion)
+    replaced = _replaced(ref, view)
+    kept = [group for group in groups if group.id not in replaced]
+    return tuple(sorted(kept, key=lambda group: (group.id.partition, group.id.file_id)))
+
+
+def _with_history(ref: TableRef, visibility: Visibility) -> Visibility:
+    from hoodoo.timeline.history import load_history  # imports Arrow, and is rarely needed
+
+    archived = load_history(ref.env, ref.properties.timeline)
+    completions = {i.requested_time: i.completion_time for i in archived if i.completion_time}
+    return replace(visibility, archived_completions=completions)
+
+
+def _replaced(ref: TableRef, view: Timeline) -> set[FileGroupId]:
+    """File groups that a completed replace commit took out."""
+    found: set[FileGroupId] = set()
+    for instant in view.commits:
+        if instant.action is Action.REPLACE_COMMIT:
+            commit = read_commit(ref.env, ref.properties.timeline, instant)
+            found |= commit.replaced_file_groups()
+    return found
