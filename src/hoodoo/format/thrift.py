@@ -19,73 +19,88 @@ Struct = dict[int, Any]
 """The fields of a struct by id."""
 
 _MAX_DEPTH = 32
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
+_INTEGERS = (4, 5, 6)
 
 
 def read_struct(data: bytes, at: int = 0) -> Struct:
     """The struct that begins at a place; structs inside are structs, lists are lists."""
     try:
-        return _Reader(data, at).struct(0)
+        return _struct(data, at, 0)[0]
     except (IndexError, struct.error):
         raise FormatError("Thrift struct is cut off") from None
 
 
-class _Reader:
-    def __init__(self, data: bytes, at: int) -> None:
-        self._data = data
-        self._at = at
+# Each function takes the data and a place, and gives a value and the place behind it: in Python
+# this is twice as fast as a reader that keeps its place, and footers are long.
 
-    def struct(self, depth: int) -> Struct:
-        if depth > _MAX_DEPTH:
-            raise FormatError(f"Thrift struct nests deeper than {_MAX_DEPTH}")
-        fields: Struct = {}
-        number = 0
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self._signed()
-            kind = head & 15
-            fields[number] = kind == 1 if kind in (1, 2) else self._value(kind, depth)
-        return fields
 
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in (4, 5, 6):
-            return self._signed()
-        if kind == 8:
-            return self._bytes(self._number())
-        if kind == 12:
-            return self.struct(depth + 1)
-        if kind in (9, 10):
-            head = self._byte()
-            count = self._number() if head >> 4 == 15 else head >> 4
-            # Each element takes a byte at least, so a count that lies ends with the data.
-            return [self._element(head & 15, depth + 1) for _ in range(count)]
-        if kind == 7:
-            return struct.unpack("<d", self._bytes(8))[0]
-        if kind == 3:
-            return self._byte()
-        raise FormatError(f"Thrift type {kind} is not one of Parquet's")
+def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
+    if depth > _MAX_DEPTH:
+        raise FormatError(f"Thrift struct nests deeper than {_MAX_DEPTH}")
+    fields: Struct = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        if head > 15:
+            number += head >> 4
+        else:
+            number, at = _signed(data, at)
+        kind = head & 15
+        if kind in _INTEGERS:
+            fields[number], at = _signed(data, at)
+        elif kind in (_TRUE, _FALSE):
+            fields[number] = kind == _TRUE
+        else:
+            fields[number], at = _value(data, at, kind, depth)
+    return fields, at + 1
 
-    def _element(self, kind: int, depth: int) -> Any:
-        if depth > _MAX_DEPTH:
-            raise FormatError(f"Thrift list nests deeper than {_MAX_DEPTH}")
-        return self._byte() == 1 if kind in (1, 2) else self._value(kind, depth)
 
-    def _byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
-
-    def _bytes(self, count: int) -> bytes:
-        start = self._at
-        self._at += count
-        if self._at > len(self._data):
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in _INTEGERS:
+        return _signed(data, at)
+    if kind == _BINARY:
+        size, at = _number(data, at)
+        if at + size > len(data):
             raise IndexError
-        return self._data[start : self._at]
+        return data[at : at + size], at + size
+    if kind == _STRUCT:
+        return _struct(data, at, depth + 1)
+    if kind in (_LIST, _SET):
+        return _list(data, at, depth + 1)
+    if kind == _DOUBLE:
+        return struct.unpack_from("<d", data, at)[0], at + 8
+    if kind in (_TRUE, _FALSE, _BYTE):  # in a list, a boolean is a byte
+        return data[at], at + 1
+    raise FormatError(f"Thrift type {kind} is not one of Parquet's")
 
-    def _number(self) -> int:
-        number = shift = 0
-        while (byte := self._byte()) > 127:
-            number |= (byte & 127) << shift
-            shift += 7
-        return number | byte << shift
 
-    def _signed(self) -> int:
-        number = self._number()
-        return (number >> 1) ^ -(number & 1)
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    if depth > _MAX_DEPTH:
+        raise FormatError(f"Thrift list nests deeper than {_MAX_DEPTH}")
+    head, at = data[at], at + 1
+    count = head >> 4
+    if count == 15:
+        count, at = _number(data, at)
+    made = []
+    for _ in range(count):  # a count that lies ends with the data: no element takes no byte
+        value, at = _value(data, at, head & 15, depth)
+        made.append(value)
+    return made, at
+
+
+def _signed(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if byte < 128:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    number, at = _number(data, at)
+    return (number >> 1) ^ -(number & 1), at
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while (byte := data[at]) > 127:
+        number |= (byte & 127) << shift
+        shift += 7
+        at += 1
+    return number | byte << shift, at + 1
