@@ -29,10 +29,10 @@ def _once(function: Callable[[], object]) -> float:
     return took
 
 
-def ratio_line(what: str, ours: float, theirs: float, aim: float) -> str:
+def ratio_line(what: str, ours: float, theirs: float, aim: float | None = None) -> str:
     """One line of a report."""
     ratio = ours / theirs
-    verdict = "met" if ratio <= aim else "MISSED"
-    return (
-        f"{what:<58} {ours:7.3f} s against {theirs:7.3f} s  {ratio:5.2f}x (aim {aim}x: {verdict})"
-    )
+    verdict = ""
+    if aim is not None:
+        verdict = f" (aim {aim}x: {'met' if ratio <= aim else 'MISSED'})"
+    return f"{what:<58} {ours:7.3f} s against {theirs:7.3f} s  {ratio:5.2f}x{verdict}"

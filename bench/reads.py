@@ -68,7 +68,7 @@ def run(folder: Path) -> None:
             lambda: table.to_arrow(columns=narrow),  # noqa: B023 run at once
             lambda: _plain(files, narrow),  # noqa: B023 run at once
         )
-        print(ratio_line(f"{kind} to_arrow, two columns", ours, theirs, aim))
+        print(ratio_line(f"{kind} to_arrow, two columns", ours, theirs))
 
 
 def _plain(files: list[str], columns: list[str] | None = None) -> pa.Table:

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from arrow_rows import TABLES
-from conftest import fixture_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.fixtures import fixture_tables
 
 from hoodoo.errors import FormatError, SchemaMismatch
 from hoodoo.format.avro_rows import decode_records, decode_slices, encode_array, encode_records
@@ -246,12 +246,14 @@ BYTES_OF_NOTHING = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"  # the length 2 *
         ([{"type": "array", "items": "int"}], b"\x02\x02", "longer than its record"),
         ([{"type": "array", "items": "int"}], BYTES_OF_NOTHING, "longer than its record"),
         ([{"type": "array", "items": "string"}], b"\x02\x01\x00", "negative"),
+        ([{"type": "array", "items": "int"}], b"\xff" * 1_000_000, "64 bits"),
+        ([{"type": "array", "items": "string"}], b"\x02" + b"\xff" * 1_000_000, "64 bits"),
         ([{"type": "array", "items": "string"}], b"\x02\x7e\x00", "longer than its record"),
         ([{"type": "map", "values": "int"}], b"\x02\x02k\x02", "longer than its record"),
         ([{"type": "bytes", "logicalType": "decimal", "precision": 2}], b"\x00", "no bytes"),
         ([{"type": "bytes", "logicalType": "decimal", "precision": 2}], b"\x02\x64", "decimal"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 def test_bad_records(types: list[Any], record: bytes, reason: str) -> None:
     avro = schema_of(*types)

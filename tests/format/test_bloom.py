@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import fixture_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.fixtures import fixture_tables
 
 from hoodoo.errors import FormatError, InputError, UnsupportedVersion
 from hoodoo.format.bloom import BloomFilter, FilterType

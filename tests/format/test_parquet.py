@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -12,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from arrow_rows import SCHEMAS, TEXT, rows
-from conftest import fixture_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.fixtures import fixture_tables
 
 from hoodoo.errors import FormatError
 from hoodoo.format.bloom import BloomFilter, FilterType
@@ -44,7 +45,7 @@ from hoodoo.rows.conform import conform
 BLOOM = BloomOptions(entries=60_000, fpp=1e-9, max_entries=100_000)
 
 
-def with_keys(data: pa.Table, keys: list[str] | None = None) -> pa.Table:
+def with_keys(data: pa.Table, keys: Sequence[str | None] | None = None) -> pa.Table:
     """The rows with meta columns: those keys, and something in the others."""
     count = data.num_rows
     texts = keys if keys is not None else [f"key-{index:06d}" for index in range(count)]
@@ -141,7 +142,7 @@ def test_files_without_rows_and_without_keys() -> None:
     assert (footer.min_key, footer.max_key) == (None, None)
     assert footer.bloom == BloomFilter.build(pa.array([], pa.string()), entries=1_000)
     # A table that keeps no meta fields: the column is there, and null.
-    keyless = with_keys(pa.table({"x": [1, 2]}), [None, None])  # type: ignore[list-item]
+    keyless = with_keys(pa.table({"x": [1, 2]}), [None, None])
     footer = read_footer(opened(written(keyless, ParquetOptions(bloom=BLOOM))).metadata)
     assert (footer.min_key, footer.max_key, footer.bloom) == (None, None, None)
     assert footer.avro_schema is not None
@@ -263,7 +264,9 @@ def test_row_groups_that_cannot_match_are_left_out() -> None:
     assert row_groups_that_may_match(file, Compare("x", "=", 9_999)) == []
     assert row_groups_that_may_match(file, IsNull("x")) == []
     assert row_groups_that_may_match(file, Compare("other", "=", 1)) == list(range(groups))
-    assert row_groups_that_may_match(file.metadata, Compare("x", "<", 500)) == [0]
+    retyped = pa.schema([pa.field("x", pa.float64())])
+    assert row_groups_that_may_match(file, Compare("x", "<", 500), file.schema_arrow) == [0]
+    assert row_groups_that_may_match(file, Compare("x", "<", 500), retyped) == list(range(groups))
 
 
 @settings(max_examples=60)

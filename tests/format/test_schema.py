@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from arrow_rows import SCHEMAS
-from conftest import fixture_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.fixtures import fixture_tables
 
 from hoodoo.errors import FormatError, SchemaMismatch, Unsupported
 from hoodoo.format.schema import (

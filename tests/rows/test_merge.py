@@ -132,3 +132,16 @@ def test_two_ordering_fields_compare_in_turn() -> None:
 def test_ranks_put_nulls_first_and_ties_together() -> None:
     ranks = merge.dense_ranks([pa.array([3, None, 1, 3])])
     assert ranks.tolist() == [2, 0, 1, 2]
+
+
+@given(st.lists(st.tuples(*[st.none() | st.integers(0, 2)] * 4), min_size=1, max_size=8))
+def test_rows_compare_by_columns_in_turn_with_nulls_smallest(
+    pairs: list[tuple[int | None, ...]],
+) -> None:
+    columns = [pa.array(list(column), pa.int64()) for column in zip(*pairs, strict=True)]
+
+    def key(values: tuple[int | None, ...]) -> list[int]:
+        return [-1 if value is None else value for value in values]
+
+    expected = [key(pair[:2]) > key(pair[2:]) for pair in pairs]
+    assert merge._greater(columns[:2], columns[2:]).tolist() == expected

@@ -92,9 +92,9 @@ def test_row_groups() -> None:
         file = open_parquet(source)
         assert file.metadata.num_row_groups >= 3
         chosen = bind(parse_filter("n = 0"), SCHEMA)
-        assert row_groups_that_may_match(file.metadata, chosen) == [0]
+        assert row_groups_that_may_match(file, chosen) == [0]
         chosen = bind(parse_filter("s > 'zzz'"), SCHEMA)
-        assert row_groups_that_may_match(file.metadata, chosen) == []
+        assert row_groups_that_may_match(file, chosen) == []
 
 
 @pytest.mark.parametrize("filter", ["n between 250 and 349", "s like 'text 03%'", "n = 5000"])

@@ -128,4 +128,6 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         raw |= (byte & 127) << shift
         shift += 7
+        if shift > 70:
+            raise FormatError("Avro number does not fit 64 bits")
     return (raw >> 1) ^ -(raw & 1), at

@@ -11,7 +11,6 @@ Pages carry checksums, and are verified when they are read: a flipped bit is an 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -245,20 +244,22 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
 
 
 def row_groups_that_may_match(
-    file: OpenParquet | pq.FileMetaData, predicate: Predicate
+    file: OpenParquet, predicate: Predicate, schema: pa.Schema | None = None
 ) -> list[int]:
-    """The row groups whose statistics do not rule the predicate out. Prefer to pass the file."""
+    """The row groups whose statistics do not rule the predicate out.
+
+    Columns that the file has in another type than `schema` are left aside: a bound that is exact
+    in the file may be rounded in the rows.
+    """
     try:
-        ranges = value_ranges(*_footer_and_schema(file))
+        found = value_ranges(file.footer, file.schema_arrow)
     except _BROKEN as error:
         raise FormatError(f"damaged Parquet statistics: {error}") from None
-    return [number for number, known in enumerate(ranges) if may_match(predicate, known)]
+    if schema is not None:
+        same = {field.name for field in file.schema_arrow if field.type == _type(schema, field)}
+        found = [{name: known[name] for name in known.keys() & same} for known in found]
+    return [number for number, known in enumerate(found) if may_match(predicate, known)]
 
 
-def _footer_and_schema(file: OpenParquet | pq.FileMetaData) -> tuple[bytes, pa.Schema]:
-    if isinstance(file, OpenParquet):
-        return file.footer, file.schema_arrow
-    # pyarrow may crash when it encodes the metadata of a damaged file again.
-    out = io.BytesIO()
-    file.write_metadata_file(out)
-    return out.getvalue()[len(_MAGIC) :], file.schema.to_arrow_schema()
+def _type(schema: pa.Schema, field: pa.Field) -> pa.DataType | None:
+    return schema.field(field.name).type if field.name in schema.names else None

@@ -76,8 +76,7 @@ def _value(raw: bytes | None, physical: int, arrow: pa.DataType, name: str) -> A
         raise FormatError(f"Parquet statistics of column {name} have {len(raw)} bytes, not {size}")
     try:
         if pt.is_decimal(arrow):
-            order = "little" if size else "big"
-            unscaled = int.from_bytes(raw, order, signed=True)  # type: ignore[arg-type]
+            unscaled = int.from_bytes(raw, "little" if size else "big", signed=True)
             return Decimal(f"{unscaled}E{-arrow.scale}")
         if physical == 0:
             return raw != b"\0"

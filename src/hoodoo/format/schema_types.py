@@ -87,7 +87,7 @@ def normalise_type(type_: pa.DataType, path: str) -> pa.DataType:
 
 def fixed_size_of(precision: int) -> int:
     """The fewest bytes whose two's complement holds every decimal of this many digits."""
-    return (10**precision - 1).bit_length() // 8 + 1
+    return int(10**precision - 1).bit_length() // 8 + 1
 
 
 def _advice(type_: pa.DataType) -> str:

@@ -103,4 +103,6 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 127) << shift
         shift += 7
         at += 1
+        if shift > 63:
+            raise FormatError("Thrift number does not fit 64 bits")
     return number | byte << shift, at + 1

@@ -123,14 +123,14 @@ def _numpy(column: pa.Array | pa.ChunkedArray) -> Flags:
 def collapse(batches: Sequence[Changes]) -> Changes:
     """One winner per key out of batches of changes in order."""
     changes = _concatenate(batches)
-    codes = one_array(changes.keys).dictionary_encode().indices.to_numpy()
-    if len(codes) == 0:
+    encoded = one_array(changes.keys).dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    distinct = len(encoded.dictionary)
+    if distinct == len(codes):
         return changes
     order = _order(changes, codes)
-    winner = np.zeros(int(codes.max()) + 1, np.int64)
+    winner = np.zeros(distinct, np.int64)
     winner[codes[order]] = order  # of repeated targets numpy keeps the last
-    if len(winner) == len(codes):
-        return changes
     return take(changes, np.sort(winner))
 
 
@@ -168,6 +168,18 @@ def dense_ranks(columns: Sequence[pa.Array]) -> Numbers:
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.cumsum(steps)
     return ranks
+
+
+def _greater(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Flags:
+    """Where rows of `left` are greater, by the columns in turn; null is the smallest."""
+    greater = np.zeros(len(left[0]), bool)
+    equal = np.ones(len(left[0]), bool)
+    for here, there in zip(left, right, strict=True):
+        above = pc.and_(pc.coalesce(pc.greater(here, there), pc.is_null(there)), pc.is_valid(here))
+        both_null = pc.and_(pc.is_null(here), pc.is_null(there))
+        greater |= equal & _numpy(above)
+        equal &= _numpy(pc.coalesce(pc.equal(here, there), both_null))
+    return greater
 
 
 def _concatenate(batches: Sequence[Changes]) -> Changes:
@@ -222,9 +234,7 @@ class Merger:
         if winners.ordering:
             older = [c.take(pa.array(hit)) for c in ordering_columns(rows, rule)]
             newer = [column.take(pa.array(target)) for column in winners.ordering]
-            ranks = dense_ranks([pa.concat_arrays(pair) for pair in zip(older, newer, strict=True)])
-            base_wins = ranks[: len(hit)] > ranks[len(hit) :]
-            base_wins &= ~winners.absolute[target]
+            base_wins = _greater(older, newer) & ~winners.absolute[target]
             self._lost[target[base_wins]] = True
             stays[hit[base_wins]] = True
         mask = np.ones(rows.num_rows, bool)

@@ -96,7 +96,7 @@ def read_base(
         file = open_parquet(source)
         groups = None
         if prune and rule.filter is not None and not isinstance(rule.filter, pc.Expression):
-            groups = row_groups_that_may_match(file.metadata, rule.filter)
+            groups = row_groups_that_may_match(file, rule.filter, wanted)
         rows = read_rows(file, wanted.names, groups)
         return conform(rows, wanted)
 
