@@ -24,9 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """A running Apache Hudi; skips, naming what is missing, where it cannot be had."""
-    found = subprocess.run([sys.executable, PEERS], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    found = subprocess.run([sys.executable, PEERS], capture_output=True, text=True)
     if found.returncode:
-        pytest.skip(f"Apache Hudi is not to be had here: {found.stderr.decode().strip()}")
+        pytest.skip(f"no Apache Hudi here: {found.stderr.strip().splitlines()[-1]}")
     peer = Peer(json.loads(found.stdout), tmp_path_factory.mktemp("hudi"))
     yield peer
     peer.close()

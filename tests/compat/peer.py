@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +85,7 @@ def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
         return {"ok": COMMANDS[request["command"]](spark, request)}
     # Whatever went wrong on the far side is the asker's to judge.
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ PROGRAM = Path(__file__).with_name("peer.py")
 START_SECONDS = 120
 ANSWER_SECONDS = 120
 
+AT = ("at ", "... ")
 READ_OPTIMIZED = {"hoodie.datasource.query.type": "read_optimized"}
 
 
@@ -94,7 +96,7 @@ class Peer:
         try:
             self.process.wait(30)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)  # a group of its own, the JVM included
             self.process.wait(30)
         self.process.stdout.close()
 
@@ -114,5 +116,10 @@ class Peer:
         line, _, self.received = self.received.partition(b"\n")
         answer = json.loads(line)
         if "error" in answer:
-            raise PeerError(answer["error"])
+            raise PeerError(digest(answer["error"]))
         return answer["ok"]
+
+
+def digest(error: str) -> str:
+    """A Java error without the lines that say where."""
+    return "\n".join(line for line in error.splitlines() if not line.lstrip().startswith(AT))[:2000]

@@ -10,6 +10,7 @@ write got no answer, and plain `StorageError` for what retrying cannot mend (per
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
@@ -58,6 +59,27 @@ class WriteStream(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exc: object) -> None: ...
+
+
+class PublishedOnExit(ABC):
+    """The `with` of a write stream: closed at the end, or discarded by an exception."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Publish."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Leave nothing behind."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if exc[0] is None:
+            self.close()
+        else:
+            self.discard()
 
 
 class Storage(Protocol):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
 
 from hoodoo.errors import StorageError
-from hoodoo.storage.base import ObjectInfo
+from hoodoo.storage.base import ObjectInfo, PublishedOnExit
 
 
-class BufferedWrite:
+class BufferedWrite(PublishedOnExit):
     """A `WriteStream` that gathers the object in memory and creates it on close."""
 
     def __init__(self, path: str, create: Callable[[str, bytes], ObjectInfo]) -> None:
@@ -44,12 +43,3 @@ class BufferedWrite:
     def discard(self) -> None:
         self.closed = True
         self._parts.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if exc[0] is None:
-            self.close()
-        else:
-            self.discard()

@@ -21,11 +21,11 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, StorageError
 from hoodoo.model.paths import META, OWN
-from hoodoo.storage.base import ObjectInfo
+from hoodoo.storage.base import ObjectInfo, PublishedOnExit
 from hoodoo.storage.disk import Draft, etag_of, is_locked, locked, opened, rename, retrying, sync
 from hoodoo.storage.uri import check_directory, check_path, check_range, is_text
 
@@ -201,7 +201,7 @@ class LocalStorage:
             directory = os.path.dirname(directory)
 
 
-class LocalWrite:
+class LocalWrite(PublishedOnExit):
     """A file in the making."""
 
     def __init__(self, path: str, target: str, draft: Draft) -> None:
@@ -252,15 +252,6 @@ class LocalWrite:
         if not self._closed:
             self._closed = True
             self._draft.discard()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if exc[0] is None:
-            self.close()
-        else:
-            self.discard()
 
     def __del__(self) -> None:
         self.discard()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hoodoo.errors import StorageError
-from hoodoo.storage.base import ObjectInfo, Storage, WriteStream
+from hoodoo.storage.base import ObjectInfo, PublishedOnExit, Storage, WriteStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,7 +115,7 @@ class TracedStorage:
         return result
 
 
-class _TracedWrite:
+class _TracedWrite(PublishedOnExit):
     def __init__(self, storage: TracedStorage, path: str, inner: WriteStream) -> None:
         self._storage = storage
         self._path = path
@@ -143,15 +143,6 @@ class _TracedWrite:
         if not self._inner.closed:
             self._inner.discard()
             self._storage.operations.append(Operation("open_write", self._path, 0, "discarded"))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if exc[0] is None:
-            self.close()
-        else:
-            self.discard()
 
 
 def _size(info: ObjectInfo) -> int:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodoo.config.key import Key
 from hoodoo.config.write import COMBINE_BEFORE_INSERT, COMBINE_BEFORE_UPSERT
 from hoodoo.engine.base import Engine
 from hoodoo.errors import InputError
@@ -41,9 +42,7 @@ def insert(ref: TableRef, rows: object, engine: Engine, *, bulk: bool = False) -
     operation = OperationType.BULK_INSERT if bulk else OperationType.INSERT
     phases = Phases(ref.env)
     with phases.timed("prepare"):
-        snapshot, incoming, schema = _prepared(ref, rows)
-        if ref.config.get(COMBINE_BEFORE_INSERT):
-            incoming = combine(incoming, ref.properties.merge)
+        snapshot, incoming, schema = _prepared(ref, rows, COMBINE_BEFORE_INSERT)
     with phases.timed("assign"):
         candidates = [] if bulk else snapshot.slices()
         work = plan_inserts(operation, snapshot, incoming, schema, candidates)
@@ -54,9 +53,7 @@ def upsert(ref: TableRef, rows: object, engine: Engine) -> CommitResult:
     """Update rows whose keys are there, add the others."""
     phases = Phases(ref.env)
     with phases.timed("prepare"):
-        snapshot, incoming, schema = _prepared(ref, rows)
-        if ref.config.get(COMBINE_BEFORE_UPSERT):
-            incoming = combine(incoming, ref.properties.merge)
+        snapshot, incoming, schema = _prepared(ref, rows, COMBINE_BEFORE_UPSERT)
     with phases.timed("locate"):
         located = locate(snapshot, incoming, engine)
     with phases.timed("assign"):
@@ -93,9 +90,7 @@ def overwrite(ref: TableRef, rows: object, engine: Engine, *, whole: bool = Fals
     operation = OperationType.INSERT_OVERWRITE_TABLE if whole else OperationType.INSERT_OVERWRITE
     phases = Phases(ref.env)
     with phases.timed("prepare"):
-        snapshot, incoming, schema = _prepared(ref, rows)
-        if ref.config.get(COMBINE_BEFORE_INSERT):
-            incoming = combine(incoming, ref.properties.merge)
+        snapshot, incoming, schema = _prepared(ref, rows, COMBINE_BEFORE_INSERT)
     with phases.timed("assign"):
         touched = None if whole else set(pc.unique(incoming.partitions).to_pylist())
         replaced = groups_by_partition(snapshot, touched)
@@ -120,9 +115,14 @@ def delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) 
     return execute(ref, work, engine, phases)
 
 
-def _prepared(ref: TableRef, rows: object) -> tuple[Snapshot, Incoming, pa.Schema]:
+def _prepared(
+    ref: TableRef, rows: object, combines: Key[bool]
+) -> tuple[Snapshot, Incoming, pa.Schema]:
+    """The table as it is, the rows to write, one per key where the setting says so, and the schema."""
     refuse_unwritable(ref)
     table = checked_table(rows)
     snapshot = take_snapshot(ref)
     incoming, schema = prepare(ref, table, snapshot.schema)
+    if ref.config.get(combines):
+        incoming = combine(incoming, ref.properties.merge)
     return snapshot, incoming, schema
