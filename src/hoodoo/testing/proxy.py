@@ -46,6 +46,8 @@ class FaultyProxy:
     methods: tuple[str, ...] = ("PUT", "DELETE", "POST")
     requests: list[str] = field(default_factory=list)
     """Method and path of each request."""
+    passed_on: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    """Released when the server has answered a request whose client will not hear of it."""
     ended: threading.Event = field(default_factory=threading.Event)
 
     def next_fault(self, method: str) -> Fault | None:
@@ -87,6 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(*self._pass_on(upstream, body))
             return
         real = self._pass_on(upstream, body) if fault.passed_on else None
+        proxy.passed_on.release()
         if fault.hangs:
             proxy.ended.wait()
         elif fault.answer is not None:

@@ -118,7 +118,7 @@ def delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) 
 def _prepared(
     ref: TableRef, rows: object, combines: Key[bool]
 ) -> tuple[Snapshot, Incoming, pa.Schema]:
-    """The table as it is, the rows to write, one per key where the setting says so, and the schema."""
+    """The table as it is; rows to write, one per key if the setting says so; their schema."""
     refuse_unwritable(ref)
     table = checked_table(rows)
     snapshot = take_snapshot(ref)
