@@ -127,7 +127,10 @@ PAYLOAD_CLASS = Key(
     "Java class that merges records; decides the merge mode of old tables.",
 )
 PARTIAL_UPDATE_MODE = Key(
-    "hoodie.table.partial.update.mode", text, "NONE", "Only NONE is supported for writing."
+    "hoodie.table.partial.update.mode",
+    text,
+    "NONE",
+    "Other modes: base files can be read, no more.",
 )
 HIVE_STYLE = Key(
     "hoodie.datasource.write.hive_style_partitioning",
@@ -251,7 +254,9 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
             history=config.get(HISTORY_PATH),
         ),
         keys=key_rule(config),
-        merge=MergeRule(mode, ordering),
+        merge=MergeRule(
+            mode, ordering, updates_partially=config.get(PARTIAL_UPDATE_MODE).upper() != "NONE"
+        ),
         create_schema=config.get(CREATE_SCHEMA),
         database=config.get(DATABASE),
         populates_meta_fields=config.get(POPULATE_META_FIELDS),

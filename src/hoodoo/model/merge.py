@@ -20,6 +20,12 @@ class MergeRule:
 
     mode: MergeMode
     ordering_fields: tuple[str, ...] = ()
+    updates_partially: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether we know how to merge: no Java class of its own, no nulls that mean "as it was"."""
+        return self.mode is not MergeMode.CUSTOM and not self.updates_partially
 
     @property
     def by_event_time(self) -> bool:

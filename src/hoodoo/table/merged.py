@@ -16,7 +16,6 @@ from hoodoo.format.log.deletes import decode_deletes
 from hoodoo.format.log.ordering import is_special, kinds_in, values_of
 from hoodoo.format.log.reader import read_blocks
 from hoodoo.format.log.scan import scan_blocks
-from hoodoo.model.merge import MergeMode
 from hoodoo.rows import merge
 from hoodoo.rows.conform import conform
 from hoodoo.rows.merge import Changes
@@ -36,10 +35,11 @@ class _Batch:
 def merged_rows(task: SliceRead) -> pa.Table:
     """Rows of a slice with logs, in the columns that the rule needs."""
     rule = task.rule
-    if rule.merge.mode is MergeMode.CUSTOM:
+    if not rule.merge.is_ours:
         raise Unsupported(
-            f"file group {task.slice.group} has log files, and the table merges records by a "
-            "custom Java class (hoodie.record.merge.mode=CUSTOM)"
+            f"file group {task.slice.group} has log files, and the table merges records by a Java "
+            "class of its own, or partially (hoodie.record.merge.mode=CUSTOM, "
+            "hoodie.table.partial.update.mode)"
         )
     wanted = rule.needed(merging=True)
     base = wanted.empty_table()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.config.table import CDC_ENABLED, PARTIAL_UPDATE_MODE, TIMESTAMP_TYPE
+from hoodoo.config.table import CDC_ENABLED, TIMESTAMP_TYPE
 from hoodoo.errors import Unsupported
 from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import Action, Instant
 from hoodoo.model.keys import KeyGenerator
-from hoodoo.model.merge import MergeMode
 from hoodoo.model.plan import RequestedReplaceMetadata
 from hoodoo.model.table import TableType
 from hoodoo.storage import probe_conditions
@@ -83,7 +82,7 @@ def refuse_unwritable(ref: TableRef) -> None:
             f"(hoodie.table.metadata.partitions={','.join(metadata)}), which hoodoo does not "
             "write yet: a commit that skips it would be invisible to every reader"
         )
-    if properties.merge.mode is MergeMode.CUSTOM or config.get(PARTIAL_UPDATE_MODE) != "NONE":
+    if not properties.merge.is_ours:
         raise Unsupported("the table merges records in a way that hoodoo does not write")
     if not properties.populates_meta_fields:
         raise Unsupported(
