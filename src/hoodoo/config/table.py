@@ -130,7 +130,7 @@ PARTIAL_UPDATE_MODE = Key(
     "hoodie.table.partial.update.mode",
     text,
     "NONE",
-    "Other modes: base files can be read, no more.",
+    "Others: only base files are read.",
 )
 HIVE_STYLE = Key(
     "hoodie.datasource.write.hive_style_partitioning",

@@ -24,7 +24,7 @@ class MergeRule:
 
     @property
     def is_ours(self) -> bool:
-        """Whether we know how to merge: no Java class of its own, no nulls that mean "as it was"."""
+        """Whether we know how to merge: no Java class of its own, no nulls that keep old values."""
         return self.mode is not MergeMode.CUSTOM and not self.updates_partially
 
     @property
