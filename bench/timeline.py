@@ -27,7 +27,7 @@ def build(path: Path, instants: int) -> str:
     commit = CommitMetadata(extra_metadata={SCHEMA_KEY: text}, operation_type="INSERT")
     data = codec.encode(commit)
     folder = path / f"t{instants}"
-    (folder / layout.active).mkdir(parents=True)
+    (folder / layout.active).mkdir(parents=True, exist_ok=True)
     for number in range(instants):
         time = from_epoch_ms(1_767_225_600_000 + 1000 * number)
         done = from_epoch_ms(1_767_225_600_000 + 1000 * number + 500)

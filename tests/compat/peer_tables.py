@@ -5,13 +5,12 @@ A recipe is a function of a `Maker`; its name is the name of the table. `RECIPES
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 from peer_client import Peer
+from peer_rows import FIRST, ODD, narrow, trips, two_level, typed
 
 KEY = "hoodie.datasource.write.recordkey.field"
 PARTITION = "hoodie.datasource.write.partitionpath.field"
@@ -118,23 +117,6 @@ def recipe(**variants: Mapping[str, str]) -> Callable[[Recipe], Recipe]:
     return register
 
 
-def trips(*lines: str) -> pa.Table:
-    """Rows from words: id, city, ts, fare. `-` is a null."""
-    cells = [[None if word == "-" else word for word in line.split()] for line in lines]
-    ids, cities, times, fares = (list(column) for column in zip(*cells, strict=True))
-    return pa.table(
-        {
-            "id": pa.array(ids, pa.string()),
-            "city": pa.array(cities, pa.string()),
-            "ts": pa.array([t and int(t) for t in times], pa.int64()),
-            "fare": pa.array([f and float(f) for f in fares], pa.float64()),
-        }
-    )
-
-
-FIRST = ("a sf 1 10", "b sf 1 20", "c la 1 30", "d la 1 40", "e ny 1 50")
-
-
 @recipe(
     cow={},
     cow_plain_commit_time=COMMIT_TIME | {HIVE: "false"},
@@ -207,32 +189,34 @@ def no_meta_fields(table: Maker) -> None:
 
 
 @recipe(
-    millis={"type": "EPOCHMILLISECONDS", "output.dateformat": "yyyy/MM/dd"},
+    millis={
+        PARTITION: "at",
+        TIMEBASED + "timestamp.type": "EPOCHMILLISECONDS",
+        TIMEBASED + "output.dateformat": "yyyy/MM/dd",
+        HIVE: "false",
+    },
     text={
-        "type": "DATE_STRING",
-        "input.dateformat": "yyyy-MM-dd'T'HH:mm:ssZ",
-        "output.dateformat": "yyyy-MM-dd",
+        PARTITION: "at",
+        TIMEBASED + "timestamp.type": "DATE_STRING",
+        TIMEBASED + "input.dateformat": "yyyy-MM-dd'T'HH:mm:ssZ",
+        TIMEBASED + "output.dateformat": "yyyy-MM-dd",
+    },
+    custom={
+        KEYGEN: "org.apache.hudi.keygen.CustomKeyGenerator",
+        PARTITION: "id:SIMPLE,at:TIMESTAMP",
+        TIMEBASED + "timestamp.type": "EPOCHMILLISECONDS",
+        TIMEBASED + "output.dateformat": "yyyy",
     },
 )
 def timed(table: Maker) -> None:
-    """Partitions from a time by the timestamp-based key generator."""
-    kind = table.options.pop("type")
-    formats = {key: table.options.pop(key) for key in list(table.options) if "dateformat" in key}
-    table.options |= {TIMEBASED + key: value for key, value in formats.items()} | {
-        TIMEBASED + "timestamp.type": kind,
-        TIMEBASED + "timezone": "UTC",
-        KEYGEN: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
-        PARTITION: "at",
-        HIVE: "false",
-    }
-    millis = [1705314600000, 1705401000001, -1]
-    texts = ["2024-01-15T10:30:00+0000", "2024-01-16T23:30:00-0500", "1969-12-31T23:59:59+0000"]
-    at = pa.array(millis, pa.int64()) if kind == "EPOCHMILLISECONDS" else pa.array(texts)
-    rows = trips("a - 1 1", "b - 1 2", "c - 1 3").append_column("at", at)
-    table.write(rows, "insert")
-
-
-ODD = ["a b", "a/b", "naïve 中", "%41", None, "x:y=z?", "p%2Fq", "{}[]^'*#\"", "tab\t", "dot.dot"]
+    """Partitions from a time by the timestamp-based key generator, or by the custom one."""
+    timed_keys = "org.apache.hudi.keygen.TimestampBasedKeyGenerator"
+    table.options = {KEYGEN: timed_keys, TIMEBASED + "timezone": "UTC", **table.options}
+    at = pa.array([1705314600000, 1705401000001, -1], pa.int64())
+    if TIMEBASED + "input.dateformat" in table.options:
+        texts = ["2024-01-15T10:30:00+0000", "2024-01-16T23:30:00-0500", "1969-12-31T23:59:59+0000"]
+        at = pa.array(texts)
+    table.write(trips("a - 1 1", "b - 1 2", "c - 1 3").append_column("at", at), "insert")
 
 
 @recipe(mor=MOR, cow_metadata=FILES_INDEX, cow_plain={HIVE: "false"})
@@ -279,6 +263,14 @@ def evolved(table: Maker) -> None:
         pa.schema({"id": pa.string(), "city": pa.string(), "ts": pa.int64(), "fare": pa.float64()})
     )
     table.write(wide.append_column("tip", pa.array(["t2", "t3"], pa.string())))
+
+
+@recipe(mor=MOR)
+def marked(table: Maker) -> None:
+    """Deletes by a column of the rows: they carry ordering values, and may lose by them."""
+    for lines, gone in ((FIRST, False), (("a sf 2 0", "c la 1 0", "d la 0 0"), True)):
+        flags = pa.array([gone] * len(lines))
+        table.write(trips(*lines).append_column("_hoodie_is_deleted", flags))
 
 
 @recipe(cow={}, mor=MOR, mor_parquet=MOR | PARQUET_LOG)
@@ -394,71 +386,3 @@ def by_sql(table: Maker) -> None:
 
 def _delta(table: Maker) -> str:
     return "deltacommit" if table.options.get(TYPE) == "MERGE_ON_READ" else "commit"
-
-
-def two_level(*lines: str) -> pa.Table:
-    """Rows from words: id, n, city, year, fare."""
-    cells = [[None if word == "-" else word for word in line.split()] for line in lines]
-    ids, numbers, cities, years, fares = (list(column) for column in zip(*cells, strict=True))
-    return pa.table(
-        {
-            "id": pa.array(ids, pa.string()),
-            "n": pa.array([n and int(n) for n in numbers], pa.int64()),
-            "city": pa.array(cities, pa.string()),
-            "year": pa.array([int(year) for year in years], pa.int32()),
-            "ts": pa.array([1] * len(ids), pa.int64()),
-            "fare": pa.array([float(fare) for fare in fares], pa.float64()),
-        }
-    )
-
-
-def narrow(*lines: str) -> pa.Table:
-    """`trips` with an int and a float, to be widened later."""
-    wide = trips(*lines)
-    if max(wide["ts"].to_pylist()) > 2**31:
-        return wide
-    return wide.cast(
-        pa.schema({"id": pa.string(), "city": pa.string(), "ts": pa.int32(), "fare": pa.float32()})
-    )
-
-
-def typed(start: int, stop: int) -> pa.Table:
-    """A row of every column type per number; every fourth row is null but for its key."""
-    numbers = range(start, stop)
-    day = dt.date(1969, 12, 30)
-    moment = dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.UTC)
-    columns: dict[str, tuple[pa.DataType, Callable[[int], object]]] = {
-        "flag": (pa.bool_(), lambda n: n % 2 == 0),
-        "small": (pa.int32(), lambda n: -(2**31) + n),
-        "big": (pa.int64(), lambda n: 2**63 - 1 - n),
-        "real": (pa.float32(), lambda n: n / 8),
-        "double": (pa.float64(), lambda n: [0.1, float("inf"), -0.0, 1e300][n % 4]),
-        "text": (pa.string(), lambda n: ["", "naïve", "中文", "a\nb"][n % 4]),
-        "raw": (pa.binary(), lambda n: bytes([0, 255, n])),
-        "price": (pa.decimal128(10, 2), lambda n: Decimal(n - 3) + Decimal("0.05")),
-        "huge": (pa.decimal128(38, 10), lambda n: Decimal(f"-{n + 1}.0000000001")),
-        "day": (pa.date32(), lambda n: day + dt.timedelta(days=n)),
-        "at": (pa.timestamp("us", "UTC"), lambda n: moment + dt.timedelta(microseconds=n)),
-        "tags": (pa.list_(pa.string()), lambda n: [["x", "z"], [], ["y"]][n % 3]),
-        "counts": (pa.map_(pa.string(), pa.int64()), lambda n: [("k", n), ("l", None)][: n % 3]),
-        "spot": (
-            pa.struct({"x": pa.float64(), "inner": pa.struct({"names": pa.list_(pa.string())})}),
-            lambda n: {"x": n / 2, "inner": {"names": ["p", "q"][: n % 3]} if n % 2 else None},
-        ),
-        "legs": (
-            pa.list_(pa.struct({"to": pa.string(), "km": pa.int64()})),
-            lambda n: [{"to": "sf", "km": n}, {"to": None, "km": None}][: n % 3],
-        ),
-    }
-    data = {
-        name: pa.array([None if n % 4 == 3 else make(n) for n in numbers], kind)
-        for name, (kind, make) in columns.items()
-    }
-    return pa.table(
-        {
-            "id": pa.array([f"k{n}" for n in numbers]),
-            "city": pa.array(["sf" if n % 2 else "la" for n in numbers]),
-            "ts": pa.array([start + 1] * len(numbers), pa.int64()),
-            **data,
-        }
-    )

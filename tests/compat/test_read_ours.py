@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from peer_client import READ_OPTIMIZED, Peer
-from peer_tables import COMPACT, METADATA, ODD, OPERATION, narrow, trips, two_level, typed
+from peer_rows import FIRST, ODD, narrow, trips, two_level, typed
+from peer_tables import COMPACT, METADATA, OPERATION
 from same_rows import assert_same_rows
 
 import hoodoo
 
 SCHEMA = trips("a sf 1 1").schema
-FIRST = trips("a sf 1 10", "b sf 1 20", "c la 1 30", "d la 1 40", "e ny 1 50")
 BLOCK = "hoodie.logfile.data.block.format"
 KINDS = ["cow", "mor parquet", "mor avro"]
 
@@ -49,7 +49,7 @@ def check(hudi: Peer, table: hoodoo.Table, *expected: str) -> None:
 def test_life(hudi: Peer, tmp_path: Path, kind: str) -> None:
     """Insert, update (one late), delete; then the past, the base files, and the changes."""
     table = make(tmp_path, kind)
-    first = table.insert(FIRST)
+    first = table.insert(trips(*FIRST))
     check(hudi, table, "a 1 10", "b 1 20", "c 1 30", "d 1 40", "e 1 50")
     second = table.upsert(trips("a sf 2 11", "c la 0 -1", "f rome 1 60", "g sf 1 70"))
     after = ("a 2 11", "b 1 20", "c 1 30", "d 1 40", "e 1 50", "f 1 60", "g 1 70")
@@ -75,7 +75,7 @@ def test_life(hudi: Peer, tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_commit_time_ordering(hudi: Peer, tmp_path: Path, kind: str) -> None:
     table = make(tmp_path, kind, ordering=None)
-    table.insert(FIRST)
+    table.insert(trips(*FIRST))
     table.upsert(trips("a sf 0 11"))
     table.delete(trips("c la 0 0"))
     check(hudi, table, "a 0 11", "b 1 20", "d 1 40", "e 1 50")
@@ -84,7 +84,7 @@ def test_commit_time_ordering(hudi: Peer, tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_overwrite(hudi: Peer, tmp_path: Path, kind: str) -> None:
     table = make(tmp_path, kind)
-    table.insert(FIRST)
+    table.insert(trips(*FIRST))
     table.upsert(trips("c la 2 31"))
     before = table.upsert(trips("a sf 2 11"))
     table.insert_overwrite(trips("x la 1 1", "y rome 1 2"))
@@ -126,7 +126,7 @@ def test_two_keys_two_partitions(hudi: Peer, tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_no_partitions(hudi: Peer, tmp_path: Path, kind: str) -> None:
     table = make(tmp_path, kind, partition_by=None)
-    table.insert(FIRST)
+    table.insert(trips(*FIRST))
     table.upsert(trips("a sf 2 11", "f ny 1 60"))
     table.delete(["b"])
     check(hudi, table, "a 2 11", "c 1 30", "d 1 40", "e 1 50", "f 1 60")
@@ -196,7 +196,7 @@ def test_keys_and_paths_are_spelled_as_hudi_spells_them(hudi: Peer, tmp_path: Pa
 def test_hudi_goes_on_and_so_do_we(hudi: Peer, tmp_path: Path, kind: str) -> None:
     """Turn by turn: we, Hudi, we; then Hudi compacts our logs, cleans and builds its index."""
     table = make(tmp_path, kind)
-    table.insert(FIRST)
+    table.insert(trips(*FIRST))
     table.upsert(trips("a sf 2 11", "c la 2 31"))
     alone = {"hoodie.table.name": "trips", METADATA: "false", "hoodie.compact.inline": "false"}
     hudi.write(table.uri, trips("a sf 3 12", "b sf 0 -1", "h ny 1 80"), alone)

@@ -20,6 +20,7 @@ METADATA_TABLE = ".hoodie/metadata"
 OWN = ".hoodie/.aux/hoodoo"
 PARTITION_METADATA = ".hoodie_partition_metadata"
 HISTORY_VERSION = "_version_"
+PLACEHOLDER = ".hoodoo"
 
 
 def join(*parts: str) -> str:

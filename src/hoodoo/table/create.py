@@ -1,4 +1,4 @@
-"""Creating a table: `hoodie.properties` is all that makes one."""
+"""Creating a table: `hoodie.properties` is what makes one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def create_table(
 ) -> TableRef:
     """Create a table of version 9; `TableExists` if one is there.
 
-    Order: hoodie.properties, put-if-absent.
+    Order: a placeholder in the timeline, then hoodie.properties, put-if-absent.
+    Crash: without the second there is no table.
     """
     config, storage_options = split_options(options)
     check(config, ALL_KEYS)
@@ -84,8 +85,10 @@ def create_table(
     data = codec.serialise(raw, comment=codec.saved_at(env.clock.now_ms()))
     properties = decode_properties(data, source=paths.PROPERTIES)
     probe_conditions(env.storage)
-    if env.storage.exists(paths.PROPERTIES_BACKUP):
+    if env.storage.exists(paths.PROPERTIES_BACKUP) or env.storage.exists(paths.PROPERTIES):
         raise TableExists(env.storage.uri)
+    # Apache Hudi fails on a table whose timeline directory is not there; it ignores the file.
+    env.storage.put(f"{properties.timeline.active}/{paths.PLACEHOLDER}", b"")
     try:
         env.storage.create(paths.PROPERTIES, data)
     except AlreadyExists:
