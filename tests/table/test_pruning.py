@@ -9,6 +9,7 @@ import pytest
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
+from hoodoo.errors import InputError
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.create import create_table
@@ -113,3 +114,17 @@ def test_rows_are_right_after_pruning(filter: str) -> None:
 def test_only_the_columns_asked_for_are_read() -> None:
     ref, _ = table()
     assert scan(ref, ENGINE, columns=["n"], filter="s = 'text 0007'").to_pylist() == [{"n": 7}]
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_rows_of_files_that_have_none_of_the_columns_count(kind: str) -> None:
+    ref, _ = table(kind)
+    added = SCHEMA.append(pa.field("note", pa.string()))
+    operations.upsert(
+        ref, pa.table([[0], DAYS.slice(0, 1), [0], ["x"], ["hi"]], schema=added), ENGINE
+    )
+    notes = scan(ref, ENGINE, columns=["note"])["note"].to_pylist()
+    assert (len(notes), notes.count("hi"), notes.count(None)) == (900, 1, 899)
+    assert scan(ref, ENGINE, columns=["note"], filter="note is null").num_rows == 899
+    with pytest.raises(InputError):
+        scan(ref, ENGINE, columns=[])

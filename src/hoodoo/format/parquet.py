@@ -210,10 +210,13 @@ def _as_file(footer: bytes) -> bytes:
 def read_rows(
     file: pq.ParquetFile, columns: Sequence[str], row_groups: Sequence[int] | None = None
 ) -> pa.Table:
-    """Those of `columns` that the file has, of all row groups or some."""
+    """Those of `columns` that the file has, of all row groups or some.
+
+    A file that has none of them still has rows: then one of its own columns tells how many.
+    """
     try:
-        present = set(file.schema_arrow.names)
-        wanted = [name for name in columns if name in present]
+        present = file.schema_arrow.names
+        wanted = [name for name in columns if name in present] or present[:1]
         if row_groups is None:
             rows = file.read(wanted)
         else:

@@ -26,6 +26,8 @@ def read_rule(
 ) -> ReadRule:
     """How to read these columns of a snapshot; unknown columns are an `InputError`."""
     schema = snapshot.schema
+    if columns is not None and not columns:
+        raise InputError("columns names no column")
     for name in columns or ():
         if name not in schema.names:
             raise InputError(f"unknown column {name!r}; there are {schema.names}")
