@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.env import Env
-from hoodoo.errors import NotFound, naming
+from hoodoo.errors import FormatError, NotFound, SchemaMismatch, naming
 from hoodoo.format.parquet import open_parquet, read_rows, row_groups_that_may_match
 from hoodoo.model.files import BaseFile, FileSlice
 from hoodoo.model.keys import KeyRule
@@ -98,7 +98,15 @@ def read_base(
         if prune and rule.filter is not None and not isinstance(rule.filter, pc.Expression):
             groups = row_groups_that_may_match(file, rule.filter, wanted)
         rows = read_rows(file, wanted.names, groups)
-        return conform(rows, wanted)
+        return fitted(rows, wanted)
+
+
+def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows of a file in the schema to read with; `FormatError` if the file cannot have it."""
+    try:
+        return conform(rows, schema)
+    except SchemaMismatch as error:
+        raise FormatError(f"not of the table's schema: {error}") from None
 
 
 def _open(env: Env, path: str) -> pa.NativeFile:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.errors import CorruptBlock, SchemaMismatch, Unsupported, naming
+from hoodoo.errors import CorruptBlock, FormatError, Unsupported, naming
 from hoodoo.format.log.blocks import Block, BlockType
 from hoodoo.format.log.data import decode_data
 from hoodoo.format.log.deletes import decode_deletes
@@ -17,9 +17,8 @@ from hoodoo.format.log.ordering import is_special, kinds_in, values_of
 from hoodoo.format.log.reader import read_blocks
 from hoodoo.format.log.scan import scan_blocks
 from hoodoo.rows import merge
-from hoodoo.rows.conform import conform
 from hoodoo.rows.merge import Changes
-from hoodoo.table.base import ReadRule, SliceRead, read_base
+from hoodoo.table.base import ReadRule, SliceRead, fitted, read_base
 
 log = logging.getLogger("hoodoo.table")
 
@@ -110,12 +109,12 @@ def _batches(task: SliceRead, wanted: pa.Schema) -> Iterator[_Batch]:
 def _upserts(block: Block, wanted: pa.Schema, rule: ReadRule) -> _Batch:
     rows = decode_data(block, columns=wanted.names)
     if not block.is_partial:
-        rows = conform(rows, wanted)
+        rows = fitted(rows, wanted)
         return _Batch(merge.upserts(rows, rule.keys_of(rows), rule.merge))
     present = pa.schema([field for field in wanted if field.name in rows.column_names])
-    rows = conform(rows, present)
+    rows = fitted(rows, present)
     keys = rule.keys_of(rows)
-    changes = merge.upserts(conform(rows, wanted), keys, rule.merge)
+    changes = merge.upserts(fitted(rows, wanted), keys, rule.merge)
     return _Batch(changes, rows)
 
 
@@ -133,7 +132,7 @@ def _deletes(block: Block, wanted: pa.Schema, rule: ReadRule) -> Changes:
     try:
         return merge.deletes(keys, wanted, rule.merge, [_masked(values, special)])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise SchemaMismatch(
+        raise FormatError(
             f"deletes are ordered by {values.type}, which is not the type of {fields[0]}"
         ) from None
 
