@@ -61,3 +61,12 @@ def test_properties_that_lost_their_partition_fields(tmp_path: Path) -> None:
     table = reopened(make(tmp_path), "", without="hoodie.table.partition.fields")
     with pytest.raises(FormatError, match="not partitioned"):
         table.to_arrow()
+
+
+def test_properties_that_point_to_another_timeline(tmp_path: Path) -> None:
+    line = "hoodie.timeline.path=timelime"
+    table = reopened(make(tmp_path), line, without="hoodie.timeline.path")
+    with pytest.raises(FormatError, match="timelime"):
+        table.to_arrow()
+    with pytest.raises(FormatError, match="timelime"):
+        table.to_arrow(as_of="2026-01-01")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hoodoo.errors import NotFound, TimelineError, Unsupported, naming
+from hoodoo.errors import FormatError, NotFound, TimelineError, Unsupported, naming
 from hoodoo.format.parquet import open_parquet
+from hoodoo.model import paths
 from hoodoo.model.commit import CleanMetadata
 from hoodoo.model.files import FileGroup, FileSlice
 from hoodoo.model.instant import Action, InstantTime, parse_moment
@@ -18,7 +19,7 @@ from hoodoo.model.predicate import Predicate, ValueRange, may_match
 from hoodoo.model.slices import Visibility
 from hoodoo.rows.filter import partition_value
 from hoodoo.table.groups import visible_groups
-from hoodoo.table.listing import Keep, everything
+from hoodoo.table.listing import DirectoryLister, Keep, everything
 from hoodoo.table.ref import TableRef
 from hoodoo.table.schema import as_read, resolve_schema
 from hoodoo.timeline.load import read_metadata
@@ -54,6 +55,8 @@ def take_snapshot(
     """
     _refuse_unreadable(ref)
     whole = timeline if timeline is not None else ref.load_timeline()
+    if not whole.instants:
+        _refuse_lost_timeline(ref)
     view, until = whole, None
     if as_of is not None:
         until = parse_moment(as_of)
@@ -110,6 +113,17 @@ def _refuse_unreadable(ref: TableRef) -> None:
         )
     if properties.raw.get("hoodie.bootstrap.base.path"):
         raise Unsupported("bootstrapped tables (hoodie.bootstrap.base.path) are not read")
+
+
+def _refuse_lost_timeline(ref: TableRef) -> None:
+    """Data files without a single instant mean that we look for the timeline in a wrong place."""
+    file = next(DirectoryLister(ref.env, ref.properties.keys).files(), None)
+    if file is not None:
+        raise FormatError(
+            f"says that the timeline is in {ref.properties.timeline.active}, where there is none, "
+            f"but the table has data files such as {file.path}",
+            source=paths.PROPERTIES,
+        )
 
 
 def _refuse_cleaned(ref: TableRef, timeline: Timeline, until: InstantTime) -> None:
