@@ -21,14 +21,14 @@ def build(path: Path, files: int) -> str:
     schema = pa.schema([("id", pa.string()), ("p", pa.string())])
     folder = path / f"f{files}"
     table = hoodoo.create_table(str(folder), schema=schema, record_key="id", partition_by="p")
+    rows = pa.table({"id": ["x"], "p": ["0"]}, schema=schema)
+    table.insert(rows)
+    # Files older than the first active instant count as committed.
     for number in range(files):
         partition = folder / f"p={number % PARTITIONS}"
         partition.mkdir(exist_ok=True)
         name = f"00000000-0000-4000-8000-{number:012d}-0_0-0-0_{TIME}.parquet"
         (partition / name).touch()
-    # An archived commit: files older than the first active instant count as committed.
-    rows = pa.table({"id": ["x"], "p": ["0"]}, schema=schema)
-    table.insert(rows)
     return table.uri
 
 
