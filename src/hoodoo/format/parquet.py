@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from hoodoo.errors import FormatError
 from hoodoo.format.bloom import BloomFilter
 from hoodoo.format.parquet_stats import value_ranges
+from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.predicate import Predicate, may_match
 
 AVRO_SCHEMA = "parquet.avro.schema"
@@ -29,7 +30,6 @@ MIN_KEY = "hoodie_min_record_key"
 MAX_KEY = "hoodie_max_record_key"
 BLOOM = "org.apache.hudi.bloomfilter"
 BLOOM_TYPE = "hoodie_bloom_filter_type_code"
-RECORD_KEY = "_hoodie_record_key"
 
 # What Arrow throws at bytes that are not Parquet, or not the Parquet that they claim to be.
 _BROKEN = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError)

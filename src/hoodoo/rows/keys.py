@@ -63,6 +63,19 @@ def field_values(rows: pa.Table, field: str) -> pa.ChunkedArray:
     return column
 
 
+def field_type(schema: pa.Schema, field: str) -> pa.DataType | None:
+    """The type of a field, by the same names as `field_values`; None if there is no such one."""
+    name, *inner = [field] if field in schema.names else field.split(".")
+    if name not in schema.names:
+        return None
+    kind = schema.field(name).type
+    for step in inner:
+        if not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
+            return None
+        kind = kind.field(step).type
+    return kind
+
+
 def _plain_values(values: pa.Array, *, keep_times: bool = False) -> list[Any]:
     """Distinct values as Python objects whose text is the one that Apache Hudi writes."""
     kind = values.type

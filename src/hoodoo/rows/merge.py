@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodoo.format.schema import OPERATION
 from hoodoo.model.merge import MergeRule
-from hoodoo.rows.keys import field_values
+from hoodoo.rows.keys import field_type, field_values
 
 IS_DELETED = "_hoodie_is_deleted"
-OPERATION = "_hoodie_operation"
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -87,7 +87,7 @@ def deletes(
     if rule.by_event_time:
         given = list(ordering) or [None] * len(rule.ordering_fields)
         for field, values in zip(rule.ordering_fields, given, strict=True):
-            kind = _field_type(schema, field)
+            kind = field_type(schema, field)
             columns.append(pa.nulls(count, kind) if values is None else values.cast(kind))
         absolute = np.logical_and.reduce([_numpy(pc.is_null(column)) for column in columns])
     empty = pa.table([pa.nulls(count, field.type) for field in schema], schema=_nullable(schema))
@@ -96,14 +96,6 @@ def deletes(
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
-
-
-def _field_type(schema: pa.Schema, field: str) -> pa.DataType:
-    name, *inner = [field] if field in schema.names else field.split(".")
-    kind = schema.field(name).type
-    for step in inner:
-        kind = kind.field(step).type
-    return kind
 
 
 def _flagged(rows: pa.Table) -> Flags:

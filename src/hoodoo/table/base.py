@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, NotFound, SchemaMismatch, naming
 from hoodoo.format.parquet import open_parquet, read_rows, row_groups_that_may_match
+from hoodoo.format.schema import OPERATION, RECORD_KEY
 from hoodoo.model.files import BaseFile, FileSlice
 from hoodoo.model.keys import KeyRule
 from hoodoo.model.merge import MergeRule
@@ -20,8 +21,6 @@ from hoodoo.rows import merge
 from hoodoo.rows.conform import conform
 from hoodoo.rows.filter import expression_columns
 from hoodoo.rows.keys import record_keys
-
-RECORD_KEY = "_hoodie_record_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class ReadRule:
         if self.filter is not None:
             names.update(expression_columns(self.filter, self.schema))
         if merging:
-            names.update((merge.IS_DELETED, merge.OPERATION))
+            names.update((merge.IS_DELETED, OPERATION))
             names.update(self.key_columns())
             if self.merge.by_event_time:
                 names.update(field.split(".")[0] for field in self.merge.ordering_fields)

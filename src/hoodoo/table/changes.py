@@ -9,6 +9,7 @@ import pyarrow as pa
 from hoodoo.engine.base import Engine
 from hoodoo.errors import InputError, Unsupported
 from hoodoo.format import timeline as codec
+from hoodoo.format.schema import COMMIT_TIME
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.instant import InstantTime, State, parse_moment
@@ -19,8 +20,6 @@ from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
 from hoodoo.timeline.timeline import Timeline
-
-COMMIT_TIME = "_hoodie_commit_time"
 
 
 @dataclass(frozen=True, slots=True)

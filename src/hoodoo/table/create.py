@@ -21,6 +21,7 @@ from hoodoo.model import paths
 from hoodoo.model.keys import KeyGenerator
 from hoodoo.model.merge import MergeMode
 from hoodoo.model.table import TableType, TableVersion
+from hoodoo.rows.keys import field_type
 from hoodoo.storage import probe_conditions
 from hoodoo.table.properties import decode_properties
 from hoodoo.table.ref import TableRef
@@ -109,7 +110,7 @@ def _properties(
     if not record_key:
         raise InputError("a table needs a record key")
     for field in (*record_key, *partition_by, *ordering):
-        if not _has_field(schema, field):
+        if field_type(schema, field) is None:
             raise InputError(f"no column {field!r} in the schema; there are {schema.names}")
     _refuse_fixed(config)
     raw = {
@@ -210,18 +211,6 @@ def _checked_schema(schema: pa.Schema | str) -> pa.Schema:
     if twice:
         raise InputError(f"columns {', '.join(twice)} are there twice")
     return schema
-
-
-def _has_field(schema: pa.Schema, field: str) -> bool:
-    name, *inner = [field] if field in schema.names else field.split(".")
-    if name not in schema.names:
-        return False
-    kind = schema.field(name).type
-    for step in inner:
-        if not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
-            return False
-        kind = kind.field(step).type
-    return True
 
 
 def _checked_name(name: str) -> str:

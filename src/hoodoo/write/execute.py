@@ -14,7 +14,7 @@ from hoodoo.env import Env
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields
 from hoodoo.model.commit import OperationType
 from hoodoo.model.names import FileId
-from hoodoo.model.stats import WriteStat
+from hoodoo.model.stats import NO_COMMIT, WriteStat
 from hoodoo.table.base import ReadRule, rule_of
 from hoodoo.table.read import slice_reads
 from hoodoo.table.ref import TableRef
@@ -89,7 +89,7 @@ def _profile(buckets: Sequence[Bucket]) -> list[WriteStat]:
     return [
         WriteStat(
             file_id=FileId("") if bucket.kind is BucketKind.CREATE else bucket.group.file_id,
-            prev_commit=bucket.previous.base_time if bucket.previous else "null",
+            prev_commit=bucket.previous.base_time if bucket.previous else NO_COMMIT,
             partition_path=bucket.group.partition,
             num_inserts=bucket.inserts,
             num_update_writes=bucket.updates,

@@ -32,12 +32,12 @@ from hoodoo.format.log.deletes import delete_block, deletes_of
 from hoodoo.format.log.ordering import always_wins, wrap
 from hoodoo.format.log.writer import encode_blocks
 from hoodoo.format.parquet import BaseFileWriter, BloomOptions, ParquetOptions
-from hoodoo.format.schema import META_FIELDS, with_meta_fields
+from hoodoo.format.schema import FILE_NAME, RECORD_KEY, with_meta_fields
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import BaseFileName, FileId, LogFileName, write_token
 from hoodoo.model.paths import PARTITION_METADATA, join
-from hoodoo.model.stats import RuntimeStats, WriteStat
+from hoodoo.model.stats import NO_COMMIT, RuntimeStats, WriteStat
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
 from hoodoo.table.base import ReadRule, SliceRead, read_base
@@ -45,7 +45,6 @@ from hoodoo.table.merged import merged_rows
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assign import Bucket, BucketKind
 
-COMMIT_TIME, SEQUENCE, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_FIELDS
 _MOST_ROWS_AT_ONCE = 131_072
 _FEWEST_ROWS_AT_ONCE = 1_024
 
@@ -171,7 +170,7 @@ def _write_base(
             WriteStat(
                 file_id=name.file_id,
                 path=path,
-                prev_commit=previous.base_time if previous else "null",
+                prev_commit=previous.base_time if previous else NO_COMMIT,
                 num_writes=written,
                 num_deletes=deleted,
                 num_update_writes=updated,

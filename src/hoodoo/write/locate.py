@@ -14,9 +14,10 @@ from hoodoo.engine.base import Engine
 from hoodoo.errors import naming
 from hoodoo.format.log.blocks import BlockType
 from hoodoo.format.log.data import decode_data
+from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.files import FileSlice
 from hoodoo.rows import merge
-from hoodoo.table.base import RECORD_KEY, SliceRead, read_base
+from hoodoo.table.base import SliceRead, read_base
 from hoodoo.table.merged import log_blocks, merged_rows
 from hoodoo.table.read import read_rule, slice_reads
 from hoodoo.table.snapshot import Snapshot

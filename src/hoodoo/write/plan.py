@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hoodoo.config.write import MAX_FILE_SIZE, RECORD_SIZE_ESTIMATE, SMALL_FILE_LIMIT
 from hoodoo.errors import WriteConflict
+from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileGroupId, FileSlice
 from hoodoo.model.instant import Action, State
@@ -19,7 +20,6 @@ from hoodoo.model.plan import RequestedReplaceMetadata
 from hoodoo.model.table import TableType
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
-from hoodoo.table.base import RECORD_KEY
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot
 from hoodoo.timeline.load import read_commit, read_metadata

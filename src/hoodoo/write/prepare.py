@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.errors import InputError
-from hoodoo.format.schema import META_FIELDS, without_meta_fields
+from hoodoo.format.schema import META_FIELDS, RECORD_KEY, without_meta_fields
 from hoodoo.format.schema_types import normalise
 from hoodoo.model.merge import MergeMode, MergeRule
 from hoodoo.rows import merge
 from hoodoo.rows.conform import conform, evolve
 from hoodoo.rows.keys import field_values, partition_paths, record_keys
-from hoodoo.table.base import RECORD_KEY
 from hoodoo.table.ref import TableRef
 
 COMMIT_TIME = MergeRule(MergeMode.COMMIT_TIME_ORDERING)
