@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from hoodoo.inspect.files import FilesReport
     from hoodoo.inspect.timeline import InstantReport
+    from hoodoo.recovery.recover import Recovered
+    from hoodoo.recovery.rollback import RolledBack
     from hoodoo.write.commit import CommitResult
 
 
@@ -145,43 +147,64 @@ class Table:
         """Add rows; keys that are there already are not looked for."""
         from hoodoo.write import operations
 
-        return operations.insert(self._ref, rows, self._engine)
+        return self._write(operations.insert, rows)
 
     def bulk_insert(self, rows: Any) -> CommitResult:
         """Add rows as new files, leaving existing ones alone."""
         from hoodoo.write import operations
 
-        return operations.insert(self._ref, rows, self._engine, bulk=True)
+        return self._write(operations.insert, rows, bulk=True)
 
     def upsert(self, rows: Any) -> CommitResult:
         """Update the rows whose keys are there, add the others."""
         from hoodoo.write import operations
 
-        return operations.upsert(self._ref, rows, self._engine)
+        return self._write(operations.upsert, rows)
 
     def delete(self, rows_or_keys: Any) -> CommitResult:
         """Delete by key: a table with the key columns, or a list of keys."""
         from hoodoo.write import operations
 
-        return operations.delete(self._ref, rows_or_keys, self._engine)
+        return self._write(operations.delete, rows_or_keys)
 
     def insert_overwrite(self, rows: Any) -> CommitResult:
         """Replace the rows of every partition that occurs in `rows`."""
         from hoodoo.write import operations
 
-        return operations.overwrite(self._ref, rows, self._engine)
+        return self._write(operations.overwrite, rows)
 
     def insert_overwrite_table(self, rows: Any) -> CommitResult:
         """Replace all rows of the table."""
         from hoodoo.write import operations
 
-        return operations.overwrite(self._ref, rows, self._engine, whole=True)
+        return self._write(operations.overwrite, rows, whole=True)
 
     def delete_partitions(self, partitions: Sequence[str]) -> CommitResult:
         """Take all rows of these partitions (paths such as `city=sf`) out."""
         from hoodoo.write import operations
 
-        return operations.delete_partitions(self._ref, partitions, self._engine)
+        return self._write(operations.delete_partitions, partitions)
+
+    def _write(
+        self, operation: Callable[..., CommitResult], given: Any, **how: bool
+    ) -> CommitResult:
+        from hoodoo.write.run import run
+
+        return run(self._ref, lambda: operation(self._ref, given, self._engine, **how))
+
+    # -- mending ------------------------------------------------------------------------------
+
+    def recover(self) -> Recovered:
+        """Roll back writes whose writer died, finish rollbacks that were cut off, and sweep."""
+        from hoodoo.recovery.recover import recover
+
+        return recover(self._ref)
+
+    def rollback(self, instant: str, *, force: bool = False) -> RolledBack:
+        """Roll back a pending instant; `force` also takes it from a writer that is alive."""
+        from hoodoo.recovery.recover import roll_back
+
+        return roll_back(self._ref, instant, force=force)
 
     # -- looking into it ----------------------------------------------------------------------
 

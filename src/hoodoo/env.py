@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
+import socket
+import sys
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,6 +23,16 @@ class Timer(Protocol):
     """A step that repeats until stopped."""
 
     def stop(self) -> None: ...
+
+
+class Line(Protocol):
+    """Those of one process who want the same thing: first come, first served, one at a time."""
+
+    def enter(self, timeout_s: float) -> bool:
+        """Wait for the turn; False when time ran out first."""
+
+    def leave(self) -> None:
+        """Let the next one in."""
 
 
 class Clock(Protocol):
@@ -37,9 +51,26 @@ class Clock(Protocol):
         (and was not called by the step itself), no step runs any more.
         """
 
+    def line(self, name: str) -> Line:
+        """The line of this process before the thing called `name`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Which process this is, for the people who read a lock or a heartbeat."""
+
+    host: str
+    pid: int
+    app: str
+
+    def __str__(self) -> str:
+        return f"{self.app} on {self.host}, process {self.pid}"
+
 
 class Ids(Protocol):
     """Where names that must be unique come from."""
+
+    def process(self) -> Process: ...
 
     def uuid(self) -> str: ...
 
@@ -74,6 +105,38 @@ class _ThreadTimer:
             self._thread.join()
 
 
+class _ThreadLine:
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._taken = False
+        self._waiting: deque[threading.Event] = deque()
+
+    def enter(self, timeout_s: float) -> bool:
+        with self._guard:
+            if not self._taken:
+                self._taken = True
+                return True
+            turn = threading.Event()
+            self._waiting.append(turn)
+        if turn.wait(timeout_s):
+            return True
+        with self._guard:
+            if turn.is_set():  # called up just now
+                return True
+            self._waiting.remove(turn)
+        return False
+
+    def leave(self) -> None:
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._taken = False
+
+
+_lines: dict[str, _ThreadLine] = {}
+
+
 class SystemClock:
     """The machine's clock, and threads for `every`."""
 
@@ -89,9 +152,16 @@ class SystemClock:
     def every(self, interval_ms: int, step: Callable[[], None]) -> Timer:
         return _ThreadTimer(interval_ms, step)
 
+    def line(self, name: str) -> Line:
+        return _lines.setdefault(name, _ThreadLine())
+
 
 class SystemIds:
     """Random ids of the operating system."""
+
+    def process(self) -> Process:
+        app = os.path.basename(sys.argv[0] if sys.argv else "") or "python"
+        return Process(socket.gethostname(), os.getpid(), app)
 
     def uuid(self) -> str:
         return str(uuid.uuid4())

@@ -151,6 +151,10 @@ class AlreadyCommitted(TimelineError):
     """The instant is completed; it can no longer be changed."""
 
 
+class WriterAlive(TimelineError):
+    """Someone is at work on the instant: wait for it to end, or force it."""
+
+
 class LockTimeout(HoodooError):
     """The table lock was not obtained in time."""
 
@@ -160,7 +164,24 @@ class CommitFailed(HoodooError):
 
 
 class WriteConflict(CommitFailed):
-    """Another write that completed meanwhile touches the same file groups."""
+    """Another write meanwhile touched what this one is about: run it again on the table as it is.
+
+    `instant` is the time of the write that failed, if it had one; `others` are the times of the
+    instants in its way, and `file_groups` those that both touch, as `partition/file id`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        instant: str | None = None,
+        others: tuple[str, ...] = (),
+        file_groups: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.instant = instant
+        self.others = others
+        self.file_groups = file_groups
 
 
 class EarlyConflict(WriteConflict):

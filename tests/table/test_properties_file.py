@@ -13,6 +13,7 @@ from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.create import create_table
 from hoodoo.table.properties import load_properties, update_properties
+from hoodoo.table.ref import open_ref
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -29,8 +30,9 @@ def make(name: str) -> Env:
 
 def update(env: Env, **changes: str) -> None:
     named = {f"hoodie.{key}": value for key, value in changes.items()}
-    paths_of_timeline = load_properties(env).timeline
-    with transaction(env, paths_of_timeline) as txn:
+    # This lock dies with its holder at once; others would keep the next update waiting.
+    ref = open_ref(env.storage.uri, {"hoodie.write.lock.provider": "in_process"}, env)
+    with transaction(ref, "test") as txn:
         update_properties(txn, named)
 
 

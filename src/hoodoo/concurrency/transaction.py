@@ -1,21 +1,21 @@
-"""Transactions: the only maker of `Txn`.
-
-There is no table lock yet: one writer at a time. The lock comes with the commit protocol, and
-this is where it will be taken; callers already hold a `Txn` wherever they will need it.
-"""
+"""Transactions: the only maker of `Txn`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hoodoo.env import Env
-from hoodoo.model.paths import TimelinePaths
-from hoodoo.timeline.load import load_timeline
+from hoodoo.concurrency.locks import held
+from hoodoo.table.ref import TableRef
 from hoodoo.timeline.txn import Txn
 
 
 @contextmanager
-def transaction(env: Env, paths: TimelinePaths) -> Iterator[Txn]:
-    """A transaction on a table, with the timeline as it is inside it."""
-    yield Txn(env, paths, load_timeline(env, paths))
+def transaction(ref: TableRef, purpose: str) -> Iterator[Txn]:
+    """A transaction on a table: its lock held, and its timeline as it is then.
+
+    Order: lock taken; timeline listed; the caller's work; lock given back.
+    Crash: the lock stays until its lease or session ends.
+    """
+    with held(ref, purpose) as lock:
+        yield Txn(ref.env, ref.properties.timeline, ref.load_timeline(), lock)

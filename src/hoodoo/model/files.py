@@ -49,6 +49,11 @@ class LogFile:
 DataFile = BaseFile | LogFile
 
 
+def made_by(file: DataFile) -> InstantTime:
+    """The instant that wrote a data file (in layout 1, a log file tells its base's instead)."""
+    return file.name.instant_time if isinstance(file, LogFile) else file.name.requested_time
+
+
 def parse_data_file(partition: PartitionPath, name: str, size_bytes: int) -> DataFile | None:
     """The data file that a name in a partition stands for, or None for other files."""
     log = parse_log_file(name)

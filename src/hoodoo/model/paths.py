@@ -18,6 +18,9 @@ MARKERS = ".hoodie/.temp"
 LOCK = ".hoodie/.locks/table_lock.json"
 METADATA_TABLE = ".hoodie/metadata"
 OWN = ".hoodie/.aux/hoodoo"
+CLAIMS = f"{OWN}/claims"
+PROBES = f"{OWN}/probes"
+SWEEPS = f"{OWN}/sweeps"
 PARTITION_METADATA = ".hoodie_partition_metadata"
 HISTORY_VERSION = "_version_"
 PLACEHOLDER = ".hoodoo"
@@ -64,4 +67,9 @@ def marker_directory(instant: InstantTime) -> str:
 
 def claim(instant: InstantTime) -> str:
     """The file whose creation decides how an instant ends."""
-    return f"{OWN}/claims/{instant}"
+    return f"{CLAIMS}/{instant}"
+
+
+def leftovers(instant: InstantTime) -> str:
+    """What is to be swept once more after a rollback."""
+    return f"{SWEEPS}/{instant}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hoodoo.model.names import FileId
@@ -85,3 +85,12 @@ class ColumnRange:
     value_count: int
     size_bytes: int = 0
     uncompressed_bytes: int = 0
+
+
+def by_partition(stats: Iterable[WriteStat]) -> dict[PartitionPath, tuple[WriteStat, ...]]:
+    """Stats as commit metadata groups them."""
+    grouped: dict[PartitionPath, list[WriteStat]] = {}
+    for stat in stats:
+        assert stat.partition_path is not None
+        grouped.setdefault(stat.partition_path, []).append(stat)
+    return {partition: tuple(found) for partition, found in grouped.items()}

@@ -47,10 +47,11 @@ def update_properties(txn: Txn, changes: Mapping[str, str | None]) -> TablePrope
     """Change properties; None removes a key.
 
     Needs: a Txn.
-    Order: backup created from the present file; file deleted; file created; backup deleted.
+    Order: lock confirmed; backup created from the present file; file deleted; file created; backup deleted.
     Crash: readers use the backup; the next update first restores the file from it.
     """
     storage = txn.env.storage
+    txn.fence.confirm()
     _restore_from_backup(txn.env)
     present = storage.read(paths.PROPERTIES)
     raw = dict(decode_properties(present, source=paths.PROPERTIES).raw)

@@ -1,4 +1,4 @@
-"""The only code that makes instant files (and, with rollback, deletes them)."""
+"""The only code that makes and deletes instant files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from hoodoo.format import timeline as codec
 from hoodoo.model.instant import LEGAL_TRANSITIONS, Action, Instant, InstantTime, State
 from hoodoo.timeline.instants import new_time
 from hoodoo.timeline.load import instant_path
+from hoodoo.timeline.settled import create_settled, delete_settled
 from hoodoo.timeline.txn import Txn
 
 log = logging.getLogger("hoodoo.timeline")
 
 
-def request(txn: Txn, action: Action, plan: codec.Metadata | None = None) -> Instant:
-    """Begin an instant.
+def request(
+    txn: Txn, time: InstantTime, action: Action, plan: codec.Metadata | None = None
+) -> Instant:
+    """Begin an instant at a time that was drawn in this transaction.
 
     Needs: a Txn.
     Order: requested file, put-if-absent.
     Crash: a requested instant without files; rollback removes it.
     """
-    instant = Instant(new_time(txn), action, State.REQUESTED)
+    instant = Instant(time, action, State.REQUESTED)
     _create(txn, instant, plan)
     return instant
 
@@ -38,30 +41,52 @@ def start(txn: Txn, instant: Instant, metadata: codec.Metadata | None = None) ->
     return inflight
 
 
-def complete(
-    txn: Txn, instant: Instant, metadata: codec.Metadata, *, after: InstantTime | None = None
-) -> Instant:
-    """Inflight -> completed: the moment a write becomes visible.
+def completion(txn: Txn, instant: Instant) -> Instant:
+    """What a pending instant will be once completed; its completion time is drawn here.
 
     Needs: a Txn, whose timeline was read inside it.
+    """
+    refuse_moved(txn, instant)
+    return replace(
+        _moved(instant, State.COMPLETED),
+        action=instant.action.completed_as,
+        completion_time=new_time(txn, after=instant.requested_time),
+    )
+
+
+def complete(txn: Txn, completed: Instant, metadata: codec.Metadata) -> None:
+    """Publish: the moment an instant becomes visible. Only the gate may call this.
+
+    Needs: a Txn, and the claim of the instant.
     Order: completed file, put-if-absent.
     Crash: before it nothing is visible; after it the instant is committed.
     """
+    _create(txn, completed, metadata)
+
+
+def remove(txn: Txn, instant: Instant, *, keep_plan: bool = False) -> None:
+    """Take a pending instant off the timeline, or only its attempt if its plan is kept.
+
+    Needs: a Txn, and the claim of the instant.
+    Order: inflight file, then requested file.
+    Crash: a requested instant is left; the rollback that removes it is still pending.
+    """
+    delete_settled(txn.env, instant_path(txn.paths, replace(instant, state=State.INFLIGHT)))
+    if not keep_plan:
+        delete_settled(txn.env, instant_path(txn.paths, replace(instant, state=State.REQUESTED)))
+    log.info("removed time=%s action=%s", instant.requested_time, instant.action.value)
+
+
+def refuse_moved(txn: Txn, instant: Instant) -> None:
+    """Fail unless an instant is on the timeline in the state that the caller knows."""
     present = txn.timeline.find(instant.requested_time)
+    if present is not None and present.is_completed:
+        raise AlreadyCommitted(f"instant {instant.requested_time} is already completed")
     if present is None or present.state is not instant.state:
-        if present is not None and present.is_completed:
-            raise AlreadyCommitted(f"instant {instant.requested_time} is already completed")
         raise IllegalTransition(
             f"instant {instant.requested_time} is {present.state.value if present else 'gone'}, "
             f"not {instant.state.value}"
         )
-    completed = replace(
-        _moved(instant, State.COMPLETED),
-        action=instant.action.completed_as,
-        completion_time=new_time(txn, after=after or instant.requested_time),
-    )
-    _create(txn, completed, metadata)
-    return completed
 
 
 def _moved(instant: Instant, state: State) -> Instant:
@@ -74,7 +99,7 @@ def _create(txn: Txn, instant: Instant, metadata: codec.Metadata | None) -> None
     path = instant_path(txn.paths, instant)
     data = b"" if metadata is None else codec.encode(metadata)
     try:
-        txn.env.storage.create(path, data)
+        create_settled(txn.env, path, data)
     except AlreadyExists:
         raise IllegalTransition(f"{path} is already there: another writer made it") from None
     log.info(

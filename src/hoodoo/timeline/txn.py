@@ -7,10 +7,27 @@ is held. Only `hoodoo.concurrency.transaction` makes one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from hoodoo.env import Env
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.timeline.timeline import Timeline
+
+
+class Fence(Protocol):
+    """The lock that a transaction holds, as far as the transaction needs it."""
+
+    def confirm(self) -> None:
+        """Make sure, by asking, that the lock is ours and lasts long enough to publish.
+
+        Raises `LeaseLost`.
+        """
+
+    def check(self) -> None:
+        """Make sure, without asking, that the last confirmation still covers us.
+
+        Raises `LeaseLost`.
+        """
 
 
 @dataclass(frozen=True)
@@ -20,3 +37,4 @@ class Txn:
     env: Env
     paths: TimelinePaths
     timeline: Timeline
+    fence: Fence

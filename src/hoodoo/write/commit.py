@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hoodoo.concurrency.gate import publish
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.errors import WriteConflict
 from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
 from hoodoo.model.instant import Instant, InstantTime
-from hoodoo.model.names import FileId
-from hoodoo.model.paths import PartitionPath
-from hoodoo.model.stats import WriteStat
+from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline import transitions
 from hoodoo.timeline.txn import Txn
 from hoodoo.write.begin import Begun
-
-Replaced = Mapping[PartitionPath, tuple[FileId, ...]]
+from hoodoo.write.plan import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +48,12 @@ class CommitResult:
     timings: Mapping[str, float]
 
 
-def start(ref: TableRef, begun: Begun, profile: Sequence[WriteStat]) -> Instant:
-    """Requested -> inflight, with the workload profile, so that others see what is coming.
-
-    Order: inflight file.
-    Crash: an inflight instant without files.
-    """
-    metadata = CommitMetadata(
-        partition_to_write_stats=by_partition(profile), operation_type=begun.operation
-    )
-    with transaction(ref.env, ref.properties.timeline) as txn:
-        return transitions.start(txn, begun.instant, metadata)
-
-
 def commit(
-    ref: TableRef,
-    begun: Begun,
-    inflight: Instant,
-    stats: Sequence[WriteStat],
-    *,
-    schema_json: str,
-    replaced: Replaced | None = None,
+    ref: TableRef, work: Work, begun: Begun, stats: Sequence[WriteStat], *, schema_json: str
 ) -> Instant:
-    """Publish a write.
+    """Publish a write through the gate; what it depends on is checked inside.
 
-    Order: fresh timeline; conflict check; completed file.
+    Order: that of `gate.publish`.
     Crash: before the completed file nothing is visible; after it the write is committed.
     """
     written = by_partition(stats)
@@ -86,7 +64,7 @@ def commit(
             partition_to_write_stats=written,
             extra_metadata=extra,
             operation_type=begun.operation,
-            partition_to_replace_file_ids=replaced or {},
+            partition_to_replace_file_ids=work.replaced,
         )
     else:
         metadata = CommitMetadata(
@@ -94,9 +72,13 @@ def commit(
             extra_metadata=extra,
             operation_type=begun.operation,
         )
-    with transaction(ref.env, ref.properties.timeline) as txn:
+
+    def settle() -> CommitMetadata:
         _refuse_overtaken(txn, begun)
-        return transitions.complete(txn, inflight, metadata)
+        return metadata
+
+    with transaction(ref, "commit") as txn:
+        return publish(txn, begun.attempt, settle)
 
 
 def _refuse_overtaken(txn: Txn, begun: Begun) -> None:
@@ -106,16 +88,5 @@ def _refuse_overtaken(txn: Txn, begun: Begun) -> None:
         if instant.requested_time not in known:
             raise WriteConflict(
                 f"{instant.action.value} {instant.requested_time} completed while this write "
-                f"({begun.instant.requested_time}) was running; nothing of it is visible: try again"
+                f"({begun.time}) was running; nothing of it is visible: try again"
             )
-
-
-def by_partition(
-    stats: Sequence[WriteStat],
-) -> dict[PartitionPath, tuple[WriteStat, ...]]:
-    """Stats as commit metadata groups them."""
-    grouped: dict[PartitionPath, list[WriteStat]] = {}
-    for stat in stats:
-        assert stat.partition_path is not None
-        grouped.setdefault(stat.partition_path, []).append(stat)
-    return {partition: tuple(found) for partition, found in grouped.items()}

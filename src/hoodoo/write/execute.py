@@ -9,20 +9,24 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from hoodoo.concurrency.markers import delete_markers
 from hoodoo.engine.base import Engine
 from hoodoo.env import Env
+from hoodoo.errors import CommitUnknown, StorageError
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields
 from hoodoo.model.commit import OperationType
+from hoodoo.model.instant import Instant
 from hoodoo.model.names import FileId
 from hoodoo.model.stats import NO_COMMIT, WriteStat
+from hoodoo.recovery.recover import abandon
 from hoodoo.table.base import ReadRule, rule_of
 from hoodoo.table.read import slice_reads
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assign import Bucket, BucketKind
-from hoodoo.write.begin import begin
-from hoodoo.write.commit import CommitResult, WriteTotals, commit, start
+from hoodoo.write.begin import Begun, begin
+from hoodoo.write.commit import CommitResult, WriteTotals, commit
 from hoodoo.write.finalize import finalize
-from hoodoo.write.handle import HandleTask, WriteContext, run_handle
+from hoodoo.write.handle import HandleTask, WriteContext, announce_all, run_handle
 from hoodoo.write.plan import Work, refuse_planned_groups
 
 log = logging.getLogger("hoodoo.write")
@@ -47,28 +51,56 @@ class Phases:
 
 
 def execute(ref: TableRef, work: Work, engine: Engine, phases: Phases) -> CommitResult:
-    """Carry a planned write out, from its instant to its commit."""
+    """Carry a planned write out, from its instant to its commit.
+
+    A write that fails is rolled back at once, unless it may have been committed all the same.
+    """
     refuse_planned_groups(work)
-    schema_json = avro_from_arrow(work.schema, ref.properties.name)
     with phases.timed("begin"):
-        begun = begin(ref, work.operation, work.snapshot.timeline)
-        inflight = start(ref, begun, _profile(work.buckets))
-    with phases.timed("write"):
-        rule = _read_rule(ref, work.schema)
-        time, by_key = begun.instant.requested_time, work.operation in _BY_KEY
-        context = WriteContext(ref, time, by_key, work.schema, schema_json, rule)
-        tasks = [_task(work, context, bucket) for bucket in work.buckets]
-        stats = [stat for written in engine.map(run_handle, tasks) for stat in written]
-    with phases.timed("finalize"):
-        finalize(ref.env, stats)
-    with phases.timed("commit"):
-        completed = commit(
-            ref, begun, inflight, stats, schema_json=schema_json, replaced=work.replaced
-        )
+        begun = begin(ref, work.operation, work.snapshot.timeline, _profile(work.buckets))
+    try:
+        completed, stats = _write_and_commit(ref, work, begun, engine, phases)
+    except CommitUnknown:
+        begun.attempt.heartbeat.stop()  # others will look, once it has aged
+        raise
+    except BaseException:
+        abandon(ref, begun.attempt)  # the engine has no task running any more
+        raise
+    _tidy_up(ref, begun)
     assert completed.completion_time is not None
     totals = WriteTotals.of(stats)
     log.info("committed time=%s operation=%s %s", completed.requested_time, work.operation, totals)
     return CommitResult(completed.requested_time, completed.completion_time, totals, phases.seconds)
+
+
+def _write_and_commit(
+    ref: TableRef, work: Work, begun: Begun, engine: Engine, phases: Phases
+) -> tuple[Instant, list[WriteStat]]:
+    heartbeat = begun.attempt.heartbeat
+    schema_json = avro_from_arrow(work.schema, ref.properties.name)
+    with phases.timed("write"):
+        heartbeat.phase = "write"
+        rule = _read_rule(ref, work.schema)
+        by_key = work.operation in _BY_KEY
+        context = WriteContext(ref, begun.time, by_key, work.schema, schema_json, rule)
+        tasks = announce_all([_task(work, context, bucket) for bucket in work.buckets])
+        stats = [stat for written in engine.map(run_handle, tasks) for stat in written]
+    with phases.timed("finalize"):
+        heartbeat.phase = "finalize"
+        finalize(ref.env, begun.time, stats)
+    with phases.timed("commit"):
+        heartbeat.phase = "commit"
+        completed = commit(ref, work, begun, stats, schema_json=schema_json)
+    return completed, stats
+
+
+def _tidy_up(ref: TableRef, begun: Begun) -> None:
+    """The write is committed: what is left of it is harmless, and a sweep takes it."""
+    try:
+        delete_markers(ref.env, begun.time)
+    except StorageError as error:
+        log.warning("markers_left time=%s error=%s", begun.time, error)
+    begun.attempt.heartbeat.end()
 
 
 def _task(work: Work, context: WriteContext, bucket: Bucket) -> HandleTask:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodoo.concurrency.markers import announce
+from hoodoo.config.concurrency import MARKER_TYPE, MarkerType
 from hoodoo.config.write import (
     BLOOM_ENABLED,
     BLOOM_ENTRIES,
@@ -35,7 +38,15 @@ from hoodoo.format.parquet import BaseFileWriter, BloomOptions, ParquetOptions
 from hoodoo.format.schema import FILE_NAME, RECORD_KEY, with_meta_fields
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.instant import InstantTime
-from hoodoo.model.names import BaseFileName, FileId, LogFileName, write_token
+from hoodoo.model.names import (
+    BaseFileName,
+    FileId,
+    LogFileName,
+    MarkerKind,
+    MarkerName,
+    WriteToken,
+    write_token,
+)
 from hoodoo.model.paths import PARTITION_METADATA, join
 from hoodoo.model.stats import NO_COMMIT, RuntimeStats, WriteStat
 from hoodoo.rows import merge
@@ -47,6 +58,7 @@ from hoodoo.write.assign import Bucket, BucketKind
 
 _MOST_ROWS_AT_ONCE = 131_072
 _FEWEST_ROWS_AT_ONCE = 1_024
+_BATCHES_OF_A_BUCKET = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +76,48 @@ class WriteContext:
     read_rule: ReadRule
     stage: int = 0
 
+    @property
+    def marker_type(self) -> MarkerType:
+        return self.ref.config.get(MARKER_TYPE)
+
 
 @dataclass(frozen=True, slots=True)
 class HandleTask:
-    """One bucket and its rows; rows flagged as deleted in `changes` are deletes."""
+    """One bucket and its rows; rows flagged as deleted in `changes` are deletes.
+
+    `announced` is a file that the handle need not announce any more.
+    """
 
     context: WriteContext
     bucket: Bucket
     changes: Changes
     previous: SliceRead | None = None
     attempt: int = 0
+    announced: MarkerName | None = None
+
+
+def announce_all(tasks: Sequence[HandleTask]) -> list[HandleTask]:
+    """Announce the first file of each task at once, where markers come in batches.
+
+    Direct markers are left to the handles, which make them beside each other.
+
+    Order: MARKERS.type; MARKERS0.
+    """
+    if not tasks or tasks[0].context.marker_type is MarkerType.DIRECT:
+        return list(tasks)
+    context = tasks[0].context
+    told = [replace(task, announced=_first_file(task)) for task in tasks]
+    markers = [task.announced for task in told if task.announced is not None]
+    announce(context.ref.env, context.requested_time, markers, type=context.marker_type)
+    return told
 
 
 def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:
-    """Write a bucket's files and tell what was written."""
+    """Write a bucket's files and tell what was written.
+
+    Order: partition metadata; for each file: its marker, then the file.
+    Crash: files with markers, of an instant that is pending: rolling it back removes them.
+    """
     clock = task.context.ref.env.clock
     started = clock.monotonic()
     _ensure_partition(task)
@@ -109,6 +149,31 @@ def _ensure_partition(task: HandleTask) -> None:
     metadata = partition_metadata.PartitionMetadata.of(partition, made_by=made_by)
     with suppress(AlreadyExists):  # another task of this write, or another writer
         storage.create(path, partition_metadata.encode(metadata))
+
+
+def _announced(task: HandleTask, name: BaseFileName | LogFileName, *, part: int = 0) -> str:
+    """The path of a new file, once others can find it, should this writer die over it."""
+    context, marker = task.context, _marker(task, name)
+    if marker != task.announced:
+        announce(
+            context.ref.env,
+            context.requested_time,
+            [marker],
+            type=context.marker_type,
+            number=1 + task.bucket.index * _BATCHES_OF_A_BUCKET + part,
+        )
+    return marker.data_file
+
+
+def _first_file(task: HandleTask) -> MarkerName:
+    is_log = task.bucket.kind is BucketKind.APPEND
+    return _marker(task, _log_name(task) if is_log else _base_name(task, part=0))
+
+
+def _marker(task: HandleTask, name: BaseFileName | LogFileName) -> MarkerName:
+    """Log files are new files like others: APPEND is for tables below version 8."""
+    kind = MarkerKind.MERGE if task.bucket.kind is BucketKind.MERGE else MarkerKind.CREATE
+    return MarkerName(join(task.bucket.group.partition, str(name)), kind)
 
 
 def _create(task: HandleTask) -> list[WriteStat]:
@@ -148,7 +213,7 @@ def _write_base(
     start = 0
     while start < rows.num_rows or not stats:
         name = _base_name(task, part=len(stats))
-        path = join(bucket.group.partition, str(name))
+        path = _announced(task, name, part=len(stats))
         with env.storage.open_write(path) as stream:
             writer = BaseFileWriter(
                 stream,
@@ -198,8 +263,16 @@ def _base_name(task: HandleTask, *, part: int) -> BaseFileName:
     if part:  # rolled over: the next number behind the same prefix
         prefix, _, number = file_id.rpartition("-")
         file_id = FileId(f"{prefix}-{int(number) + part}")
-    token = write_token(partition=bucket.index, stage=task.context.stage, attempt=task.attempt)
-    return BaseFileName(file_id, token, task.context.requested_time)
+    return BaseFileName(file_id, _token(task), task.context.requested_time)
+
+
+def _log_name(task: HandleTask) -> LogFileName:
+    group = task.bucket.group
+    return LogFileName(group.file_id, task.context.requested_time, 1, _token(task))
+
+
+def _token(task: HandleTask) -> WriteToken:
+    return write_token(partition=task.bucket.index, stage=task.context.stage, attempt=task.attempt)
 
 
 def _append(task: HandleTask) -> list[WriteStat]:
@@ -207,8 +280,7 @@ def _append(task: HandleTask) -> list[WriteStat]:
     context, bucket, changes = task.context, task.bucket, task.changes
     config = context.ref.config
     group: FileGroupId = bucket.group
-    token = write_token(partition=bucket.index, stage=context.stage, attempt=task.attempt)
-    name = LogFileName(group.file_id, context.requested_time, 1, token)
+    name = _log_name(task)
     schema_json = with_meta_fields(context.schema_json)
     deleted = pa.array(changes.deleted)
     blocks = []
@@ -236,7 +308,7 @@ def _append(task: HandleTask) -> list[WriteStat]:
             delete_block(removed, instant_time=context.requested_time, schema_json=schema_json)
         )
     data = encode_blocks(blocks)
-    path = join(group.partition, str(name))
+    path = _announced(task, name)
     context.ref.env.storage.create(path, data)
     return [
         WriteStat(

@@ -22,7 +22,7 @@ from hoodoo.format.schema import without_meta_fields
 from hoodoo.model.commit import OperationType
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot, take_snapshot
-from hoodoo.write.begin import refuse_unwritable
+from hoodoo.table.writable import refuse_unwritable
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute
 from hoodoo.write.locate import locate

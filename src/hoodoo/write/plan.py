@@ -24,9 +24,10 @@ from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot
 from hoodoo.timeline.load import read_commit, read_metadata
 from hoodoo.write.assign import Bucket, BucketKind, Sizes, assign, average_row_bytes
-from hoodoo.write.commit import Replaced
 from hoodoo.write.locate import Located, Positions, all_new
 from hoodoo.write.prepare import Incoming
+
+Replaced = Mapping[PartitionPath, tuple[FileId, ...]]
 
 _COMMITS_FOR_ROW_SIZE = 5
 

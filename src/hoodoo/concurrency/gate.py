@@ -1,0 +1,138 @@
+"""The commit gate: the only way to complete an instant.
+
+Inside the lock it reads again all that it depends on, and publishes last. Each check names the
+way in which an attempt can have lost its right to publish; any failure leaves nothing visible.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hoodoo.concurrency.claims import claim_commit, read_claim
+from hoodoo.concurrency.heartbeat import Heartbeat
+from hoodoo.errors import (
+    Cancelled,
+    CommitFailed,
+    CommitUnknown,
+    FormatError,
+    HeartbeatLost,
+    IllegalTransition,
+    OutcomeUnknown,
+    StorageError,
+)
+from hoodoo.format.timeline import Metadata
+from hoodoo.model import paths
+from hoodoo.model.attempt import Claim, Ending
+from hoodoo.model.instant import Action, Instant, State
+from hoodoo.model.names import instant_name
+from hoodoo.model.plan import RollbackPlan
+from hoodoo.timeline import transitions
+from hoodoo.timeline.load import instant_path, read_metadata
+from hoodoo.timeline.settled import delete_settled
+from hoodoo.timeline.txn import Txn
+
+log = logging.getLogger("hoodoo.concurrency")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An instant in the state that its owner left it in, and the owner's heartbeat."""
+
+    instant: Instant
+    heartbeat: Heartbeat
+
+
+def publish(txn: Txn, attempt: Attempt, settle: Callable[[], Metadata]) -> Instant:
+    """Complete an instant, or leave nothing visible.
+
+    Needs: a Txn. `settle` makes the checks that depend on what is published (conflicts, files,
+    metadata table), and returns the metadata to publish.
+    Order: state; heartbeat; rollbacks; cancel request; settle; lock confirmed; claim; completed
+    file; claim read back.
+    Crash: before the claim nothing happened; after it, until the completed file, the instant is
+    pending and its claim is replaced by the rollback; after that it is committed.
+    """
+    env, instant, heartbeat = txn.env, attempt.instant, attempt.heartbeat
+    completed = _pending(txn, instant)
+    heartbeat.confirm()
+    _refuse_rolled_back(txn, instant)
+    if env.storage.exists(paths.cancel(instant.requested_time)):
+        raise Cancelled(f"instant {instant.requested_time} was cancelled")
+    metadata = settle()
+    txn.fence.confirm()
+    claim = _claim(txn, attempt, completed)
+    txn.fence.check()
+    heartbeat.check()
+    try:
+        transitions.complete(txn, completed, metadata)
+    except OutcomeUnknown as error:
+        raise CommitUnknown(
+            f"the store does not tell whether instant {instant.requested_time} was committed "
+            f"({error}); look at the timeline before writing these rows again"
+        ) from error
+    _verify(txn, completed, claim)
+    return completed
+
+
+def _pending(txn: Txn, instant: Instant) -> Instant:
+    try:
+        return transitions.completion(txn, instant)
+    except IllegalTransition as error:
+        raise HeartbeatLost(f"{error}: it was rolled back meanwhile") from None
+
+
+def _refuse_rolled_back(txn: Txn, instant: Instant) -> None:
+    """Completed rollbacks took their target off the timeline; pending ones still have it there."""
+    time = instant.requested_time
+    for rollback in txn.timeline.pending:
+        if rollback.action is Action.ROLLBACK and rollback.requested_time > time:
+            plan = read_metadata(txn.env, txn.paths, _requested(rollback))
+            if targets(plan, instant):
+                raise HeartbeatLost(
+                    f"instant {time} is being rolled back by {rollback.requested_time}"
+                )
+
+
+def targets(plan: Metadata | None, instant: Instant) -> bool:
+    """Whether a rollback plan is about this instant."""
+    return (
+        isinstance(plan, RollbackPlan)
+        and plan.instant_to_rollback is not None
+        and plan.instant_to_rollback.commit_time == instant.requested_time
+    )
+
+
+def _requested(instant: Instant) -> Instant:
+    return Instant(instant.requested_time, instant.action, State.REQUESTED)
+
+
+def _claim(txn: Txn, attempt: Attempt, completed: Instant) -> Claim:
+    beat, time = attempt.heartbeat.attempt, attempt.instant.requested_time
+    name = instant_name(completed, layout=txn.paths.layout)
+    claim = Claim(beat.owner, beat.epoch, Ending.COMMIT, by=name)
+    try:
+        winner = claim_commit(txn.env, time, claim)
+    except OutcomeUnknown as error:  # it may have landed, but nothing is published under it
+        raise CommitFailed(f"instant {time} could not be claimed: {error}") from error
+    if winner is not None:
+        raise HeartbeatLost(f"instant {time} is claimed: {winner.ending.value} {winner.by}")
+    return claim
+
+
+def _verify(txn: Txn, completed: Instant, claim: Claim) -> None:
+    """Was the claim ours when the completed file landed?
+
+    Only a request that was under way for longer than a dead owner's claim is honoured can meet
+    another claim here. Its files are gone, so the instant must go too; nobody was told of it.
+    """
+    try:
+        present = read_claim(txn.env, completed.requested_time)
+    except (StorageError, FormatError) as error:  # it is published all the same
+        log.warning("unverified time=%s error=%s", completed.requested_time, error)
+        return
+    if present is None or present.claim != claim:
+        log.error("fenced time=%s", completed.requested_time)
+        delete_settled(txn.env, instant_path(txn.paths, completed))
+        raise HeartbeatLost(f"instant {completed.requested_time} was taken over while publishing")

@@ -1,0 +1,50 @@
+"""A lock between the threads of one process. Other processes do not see it."""
+
+from __future__ import annotations
+
+from hoodoo.concurrency.lock import Holder
+from hoodoo.concurrency.owner import Owner, holder_of
+from hoodoo.env import Env
+from hoodoo.errors import LeaseLost, Unsupported
+
+# Who is inside, for the messages of those who wait; written only by the one who is.
+_inside: dict[str, str] = {}
+
+
+class InProcessLock:
+    """The line of this process before a table."""
+
+    def __init__(self, env: Env, phase: str) -> None:
+        self._name = f"in_process {env.storage.uri}"
+        self._line = env.clock.line(self._name)
+        self._owner = str(Owner.new(env, phase))
+        self._is_held = False
+
+    def try_acquire(self) -> Holder | None:
+        if not self._line.enter(0):
+            return self.holder() or Holder("another thread")
+        self._is_held = True
+        _inside[self._name] = self._owner
+        return None
+
+    def confirm(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        if not self._is_held:
+            raise LeaseLost("the in_process lock is not held")
+
+    def release(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            _inside.pop(self._name, None)
+            self._line.leave()
+
+    def holder(self) -> Holder | None:
+        text = _inside.get(self._name)
+        return None if text is None else holder_of(text)
+
+    def take_away(self) -> Holder | None:
+        if self.holder() is not None:
+            raise Unsupported("a thread of this process holds the lock; it cannot be taken away")
+        return None

@@ -1,0 +1,331 @@
+"""Locks that are one object on the table's own store: the storage lease and the filesystem lock.
+
+The object holds a lease: an owner (fresh text for each acquisition) and an end. Every move is a
+conditional write, so of two who want the same version of the object one wins. While held, the
+lease is renewed; each write differs in its bytes, so that each makes a version of its own.
+
+Why two never publish at once
+- The holder may publish only within the *publish budget* (a quarter of the lease, at most 10 s)
+  after it sent its last write that is known to have landed, by its own monotonic clock. `check`
+  says so without asking; `confirm` writes, and so starts the budget anew.
+- A contender takes the lock only by replacing a version that it has itself seen unchanged for
+  twice the holder's publish budget, by its own monotonic clock, counted from the answer that
+  first showed it. That version landed before the answer, and its budget began before it landed.
+  So the budget has been over for as long again, which is left to a request that was under way.
+- When to replace at all: the version's end has passed by the contender's wall clock, plus the
+  drift that Apache Hudi allows; or the version has not changed for the whole length of the lease
+  (which our owners tell), whatever clocks say. Wrong wall clocks thus make a takeover early or
+  late, never unsafe: a holder who lives renews within one budget, and one whose lease was taken
+  fails its next conditional write.
+- A holder that overslept its lease does not renew it, even if nobody took it.
+
+Apache Hudi takes over by the wall clock alone: clocks must agree to half a second with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from hoodoo.concurrency.lock import Holder
+from hoodoo.concurrency.owner import Owner, holder_of
+from hoodoo.env import Env, Timer
+from hoodoo.errors import (
+    AlreadyExists,
+    FormatError,
+    LeaseLost,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    StorageError,
+    naming,
+)
+from hoodoo.format import lease as codec
+from hoodoo.format.lease import Lease
+
+log = logging.getLogger("hoodoo.concurrency")
+
+DRIFT_MS = 500  # as Apache Hudi
+_PUBLISH_MOST_MS = 10_000
+_TRIES = 4  # against lost answers and lost races; each loss is another's gain
+
+
+def publish_budget_ms(validity_ms: int) -> int:
+    """How long after a confirmed write the holder of such a lease may publish."""
+    return min(validity_ms // 4, _PUBLISH_MOST_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a lock object is like: where it is, how long a lease lasts, what its release leaves."""
+
+    path: str
+    validity_ms: int
+    renew_ms: int
+    is_deleted: bool = False
+    """Released by deletion (the filesystem lock), not by marking the lease as expired."""
+    foreign_ms: int = 0
+    """After how long an object that is no lease is taken over; 0 is never."""
+
+    @property
+    def publish_ms(self) -> int:
+        return publish_budget_ms(self.validity_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A version of the lock object, and for how long we have seen it unchanged."""
+
+    etag: str
+    lease: Lease | None
+    """None for a foreign body."""
+    text: str
+    since: float
+    """Our monotonic time when we first knew of this version."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    etag: str
+    sent: float
+    """Our monotonic time before the write that made this version was sent."""
+    lease: Lease
+
+
+def may_take(seen: Seen, terms: Terms, *, now_ms: int, monotonic: float) -> bool:
+    """Whether a contender may replace this version of the lock by its own lease."""
+    unchanged_ms = (monotonic - seen.since) * 1000
+    if seen.lease is None:
+        return 0 < terms.foreign_ms < unchanged_ms
+    if seen.lease.expired:
+        return True
+    owner = Owner.parse(seen.lease.owner)
+    validity_ms = owner.lease_ms if owner else None
+    budget_ms = publish_budget_ms(validity_ms or terms.validity_ms)
+    has_ended = now_ms > seen.lease.valid_until_ms + DRIFT_MS and unchanged_ms > 2 * budget_ms
+    is_silent = validity_ms is not None and unchanged_ms > validity_ms + DRIFT_MS
+    return has_ended or is_silent
+
+
+class LeaseLock:
+    """One contender's view of a lock object, for one acquisition."""
+
+    def __init__(self, env: Env, terms: Terms, phase: str) -> None:
+        self._env = env
+        self._terms = terms
+        self._owner = str(Owner.new(env, phase, lease_ms=terms.validity_ms))
+        # Renewals come from a timer and from `confirm`: one at a time.
+        self._renewals = env.clock.line(f"renew {terms.path} of {env.storage.uri}")
+        self._seen: Seen | None = None
+        self._until_ms = 0
+        self._is_unsure = False  # whether a write of ours got no answer
+        self._held: _Held | None = None
+        self._timer: Timer | None = None
+
+    def try_acquire(self) -> Holder | None:
+        """Order: stat; read, if the version is new; create or replace.
+
+        Crash: the lease ends by itself.
+        """
+        assert self._held is None
+        clock = self._env.clock
+        seen = self._look()
+        for _ in range(_TRIES):
+            if seen is not None and not self._is_ours(seen):
+                now_ms, monotonic = clock.now_ms(), clock.monotonic()
+                if not may_take(seen, self._terms, now_ms=now_ms, monotonic=monotonic):
+                    return self._tell(seen)
+            if self._write(over=None if seen is None else seen.etag):
+                self._keep()
+                return None
+            seen = self._look()
+        return Holder("others who were faster") if seen is None else self._tell(seen)
+
+    def confirm(self) -> None:
+        if not self._renewals.enter(self._terms.publish_ms / 1000):
+            raise self._lost("a renewal does not come to an end")
+        try:
+            self._renew()
+        except (StorageError, FormatError) as error:
+            raise self._lost(f"it could not be renewed: {error}") from error
+        finally:
+            self._renewals.leave()
+
+    def check(self) -> None:
+        held = self._held
+        if held is None:
+            raise self._lost("it is not held")
+        if self._age_ms(held) > self._terms.publish_ms:
+            raise self._lost("it was not confirmed in time")
+
+    def release(self) -> None:
+        """Order: replace by an expired lease; or, for the filesystem lock, delete.
+
+        Crash: the lease ends by itself.
+        """
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        try:
+            for _ in range(_TRIES):
+                if self._held is None and not self._find_own():
+                    return
+                if self._let_go():
+                    return
+                self._held = None
+        finally:
+            self._held = None
+
+    def holder(self) -> Holder | None:
+        seen = self._look(damaged_is_foreign=True)
+        is_free = seen is None or (seen.lease is not None and seen.lease.expired)
+        return None if seen is None or is_free else self._tell(seen)
+
+    def take_away(self) -> Holder | None:
+        """Order: replace by our own lease; wait until the holder's budget is over; release.
+
+        Crash: our lease ends by itself.
+        """
+        for _ in range(_TRIES):
+            seen = self._look(damaged_is_foreign=True)
+            if seen is None or (seen.lease is not None and seen.lease.expired):
+                return None
+            if self._write(over=seen.etag):
+                owner = Owner.parse(seen.lease.owner) if seen.lease else None
+                if owner is not None and owner.lease_ms is not None:
+                    self._keep()
+                    self._env.clock.sleep(2 * publish_budget_ms(owner.lease_ms) / 1000)
+                self.release()
+                return self._tell(seen)
+        raise PreconditionFailed(self._terms.path, "the lock changes hands all the time")
+
+    def _look(self, *, damaged_is_foreign: bool = False) -> Seen | None:
+        """The object as it is now; its body is read only if its version is new to us."""
+        storage, path = self._env.storage, self._terms.path
+        try:
+            etag = storage.stat(path).etag
+            if self._seen is not None and self._seen.etag == etag:
+                return self._seen
+            # The version is asked for before the body: a body that is newer than the version
+            # leads to a replace that fails.
+            known = self._env.clock.monotonic()
+            data = storage.read(path)
+        except NotFound:
+            self._seen = None
+            return None
+        lease = None
+        try:
+            with naming(path):
+                lease = codec.decode(data)
+        except FormatError:
+            if not (damaged_is_foreign or self._terms.is_deleted):
+                raise
+        self._seen = Seen(etag, lease, data.decode(errors="replace"), known)
+        return self._seen
+
+    def _write(self, *, over: str | None) -> bool:
+        """Put our lease over this version, or where there is none; whether it is there now."""
+        storage, clock, path = self._env.storage, self._env.clock, self._terms.path
+        sent = clock.monotonic()
+        # Never the same end twice, even if the clock is set back: versions must differ.
+        self._until_ms = max(clock.now_ms() + self._terms.validity_ms, self._until_ms + 1)
+        lease = Lease(self._owner, self._until_ms)
+        data = codec.encode(lease)
+        try:
+            if over is None:
+                etag = storage.create(path, data).etag
+            else:
+                etag = storage.replace(path, data, if_match=over).etag
+        except (AlreadyExists, PreconditionFailed):
+            return False
+        except OutcomeUnknown as error:
+            log.warning("lease_write_uncertain path=%s reason=%s", path, error)
+            self._is_unsure = True
+            seen = self._look()
+            if seen is None or seen.lease != lease:
+                return False
+            etag = seen.etag
+        self._held = _Held(etag, sent, lease)
+        return True
+
+    def _renew(self) -> None:
+        """Extend a lease that still lasts. Raises `LeaseLost`."""
+        held = self._held
+        if held is None:
+            raise self._lost("it is not held")
+        for _ in range(_TRIES):
+            if self._age_ms(held) >= self._terms.validity_ms:
+                self._held = None
+                raise self._lost("it ended before it was renewed")
+            if self._write(over=held.etag):
+                return
+            # Others never write our text: if it is still there, it is a write of ours that got
+            # no answer at first, and nobody had the lock meanwhile.
+            seen = self._look()
+            if seen is None or not self._is_ours(seen):
+                self._held = None
+                told = "nobody has it now" if seen is None else _words(self._tell(seen))
+                raise self._lost(f"it was taken away; {told}")
+            held = self._held = replace(held, etag=seen.etag)
+        raise self._lost("it could not be renewed: the store does not answer")
+
+    def _keep(self) -> None:
+        """Renew the lease from now on, and often enough that nobody can think us dead."""
+        every_ms = min(self._terms.renew_ms, self._terms.publish_ms)
+        self._timer = self._env.clock.every(every_ms, self._beat)
+
+    def _beat(self) -> None:
+        if self._held is None or not self._renewals.enter(0):
+            return  # lost, or being renewed just now
+        try:
+            self._renew()
+        except LeaseLost as error:
+            log.warning("lease_not_renewed path=%s reason=%s", self._terms.path, error)
+        finally:
+            self._renewals.leave()
+
+    def _let_go(self) -> bool:
+        """Give up what we hold; False when it may still be there."""
+        storage, path, held = self._env.storage, self._terms.path, self._held
+        assert held is not None
+        try:
+            if not self._terms.is_deleted:
+                over = codec.encode(replace(held.lease, expired=True))
+                storage.replace(path, over, if_match=held.etag)
+                return True
+            # A delete has no condition: it is sent only while nobody can have taken the lock.
+            if self._age_ms(held) > self._terms.publish_ms:
+                self._renew()
+            storage.delete(path)
+        except (PreconditionFailed, OutcomeUnknown) as error:
+            log.warning("lease_release_uncertain path=%s reason=%s", path, error)
+            self._is_unsure = True
+            return False
+        return True
+
+    def _find_own(self) -> bool:
+        """Take hold of a write of ours that got no answer; False if there is none."""
+        seen = self._look() if self._is_unsure else None
+        return seen is not None and self._is_ours(seen) and self._write(over=seen.etag)
+
+    def _is_ours(self, seen: Seen) -> bool:
+        lease = seen.lease
+        return lease is not None and lease.owner == self._owner and not lease.expired
+
+    def _age_ms(self, held: _Held) -> float:
+        return (self._env.clock.monotonic() - held.sent) * 1000
+
+    def _tell(self, seen: Seen) -> Holder:
+        if seen.lease is None:
+            return holder_of(seen.text)
+        left_ms = seen.lease.valid_until_ms + DRIFT_MS - self._env.clock.now_ms()
+        return holder_of(seen.lease.owner, expires_in_ms=left_ms)
+
+    def _lost(self, why: str) -> LeaseLost:
+        return LeaseLost(f"the lock {self._terms.path} of {self._env.storage.uri} is lost: {why}")
+
+
+def _words(holder: Holder) -> str:
+    if holder.app is None:
+        return f"{holder.owner} has it now"
+    return f"{holder.app} on {holder.host}, process {holder.pid} has it now"

@@ -1,0 +1,68 @@
+"""Who works on an instant, and how the instant is to end.
+
+Every execution of an instant is an attempt with an owner and an epoch. Whoever takes an instant
+over counts the epoch up, and the owner before it has lost it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from hoodoo.model.instant import InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The body of a heartbeat file; Apache Hudi leaves it empty and looks only at its age."""
+
+    owner: str
+    epoch: int
+    host: str
+    pid: int
+    app_id: str
+    kind: str
+    """What is being done: upsert, rollback, ..."""
+    phase: str
+    interval_ms: int
+    misses: int
+    seq: int
+
+    @property
+    def expiry_ms(self) -> int:
+        """Silence after which the owner counts as dead."""
+        return self.interval_ms * self.misses
+
+    def is_same_attempt(self, other: Beat) -> bool:
+        return self.owner == other.owner and self.epoch == other.epoch
+
+    def __str__(self) -> str:
+        return f"{self.app_id} on {self.host}, process {self.pid} ({self.kind}, {self.phase})"
+
+
+class Ending(Enum):
+    """How an instant ends, once and for all."""
+
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Decides how an instant ends: its file is created once, before anything else is done."""
+
+    owner: str
+    epoch: int
+    ending: Ending
+    by: str
+    """The name of the completed file, or the instant of the rollback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """Where files of a rolled back instant may still turn up, from tasks that outlived it."""
+
+    instant: InstantTime
+    partitions: tuple[str, ...]
+    rounds: int
+    """How often these places were swept."""

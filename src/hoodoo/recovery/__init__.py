@@ -1,0 +1,1 @@
+"""Undoing what died: rollback, recover, and the sweep of leftovers."""

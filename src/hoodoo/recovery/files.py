@@ -1,0 +1,62 @@
+"""The data files of one instant: where they may be, and how plans name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hoodoo.concurrency.markers import load_markers
+from hoodoo.env import Env
+from hoodoo.errors import NotFound
+from hoodoo.model.commit import CommitMetadata
+from hoodoo.model.files import made_by
+from hoodoo.model.instant import Instant, InstantTime, State
+from hoodoo.model.paths import PartitionPath
+from hoodoo.table.listing import DirectoryLister, data_files
+from hoodoo.table.ref import TableRef
+from hoodoo.timeline.load import read_metadata
+
+_LOCAL = "file://"
+
+
+def whole_path(ref: TableRef, path: str) -> str:
+    """A path as Apache Hudi's plans name it: with the table's place, local ones without scheme."""
+    return f"{ref.uri.removeprefix(_LOCAL)}/{path}"
+
+
+def partition_of(path: str) -> PartitionPath:
+    """The partition of a data file's path."""
+    return PartitionPath(path.rpartition("/")[0])
+
+
+def announced(env: Env, instant: InstantTime) -> frozenset[str]:
+    """Paths of the data files that an instant's markers announce."""
+    return load_markers(env, instant).paths
+
+
+def present(env: Env, instant: InstantTime, partitions: Iterable[PartitionPath]) -> Iterator[str]:
+    """Paths of the data files of an instant that are in these partitions now."""
+    for partition in partitions:
+        for file in data_files(partition, env.storage.list(partition)):
+            if made_by(file) == instant:
+                yield file.path
+
+
+def partitions_of(ref: TableRef, instant: Instant, files: Iterable[str]) -> set[PartitionPath]:
+    """Where a pending instant may have files, or may still make some.
+
+    By its workload profile and its markers; by listing the table if it has neither.
+    """
+    found = {partition_of(path) for path in files} | _profiled(ref, instant)
+    if not found and instant.state is State.INFLIGHT:
+        found.update(DirectoryLister(ref.env, ref.properties.keys).partitions())
+    return found
+
+
+def _profiled(ref: TableRef, instant: Instant) -> set[PartitionPath]:
+    if instant.state is not State.INFLIGHT:
+        return set()
+    try:
+        metadata = read_metadata(ref.env, ref.properties.timeline, instant)
+    except NotFound:
+        return set()
+    return set(metadata.partition_to_write_stats) if isinstance(metadata, CommitMetadata) else set()

@@ -1,0 +1,222 @@
+"""Recover: find the dead, schedule their rollbacks in one transaction, carry them out outside."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from hoodoo.concurrency.gate import Attempt
+from hoodoo.concurrency.heartbeat import read_beat, take_over
+from hoodoo.concurrency.liveness import Pulse, take_pulses
+from hoodoo.concurrency.transaction import transaction
+from hoodoo.config.concurrency import FAILED_WRITES, FailedWrites
+from hoodoo.errors import (
+    AlreadyCommitted,
+    HeartbeatLost,
+    HoodooError,
+    InputError,
+    NotFound,
+    WriterAlive,
+)
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.plan import RequestedReplaceMetadata, RollbackPlan
+from hoodoo.recovery.rollback import RolledBack, carry_out, schedule
+from hoodoo.recovery.sweep import Swept, sweep
+from hoodoo.recovery.verdict import Fate, Verdict, judge_all
+from hoodoo.table.ref import TableRef
+from hoodoo.table.writable import refuse_unwritable
+from hoodoo.timeline import transitions
+from hoodoo.timeline.load import read_metadata
+from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.txn import Txn
+
+log = logging.getLogger("hoodoo.recovery")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a recover found and did."""
+
+    rolled_back: tuple[RolledBack, ...] = ()
+    left: tuple[Verdict, ...] = ()
+    """Pending instants that it left alone, and why."""
+    swept: Swept = field(default_factory=Swept)
+
+
+def before_write(ref: TableRef) -> None:
+    """Roll dead writes back ahead of a write, if the policy for failed writes says so.
+
+    What cannot be rolled back now must not keep a healthy write from being done.
+    """
+    if ref.config.get(FAILED_WRITES) is not FailedWrites.EAGER:
+        return
+    try:
+        roll_back_dead(ref)
+    except HoodooError as error:
+        log.warning("recover_failed error=%s", error)
+
+
+def recover(ref: TableRef) -> Recovered:
+    """Roll back every dead write, finish rollbacks that nobody carries on, and sweep."""
+    recovered = roll_back_dead(ref)
+    return replace(recovered, swept=sweep(ref))
+
+
+def roll_back_dead(ref: TableRef) -> Recovered:
+    """Roll back every dead write, and finish rollbacks that nobody carries on.
+
+    Order: (1) in one transaction: fresh timeline, heartbeats, rollback plans of the dead;
+    (2) outside it: each rollback carried out under its own heartbeat.
+    Crash: rollbacks are pending; the next recover finishes them.
+    """
+    refuse_unwritable(ref)
+    if not ref.load_timeline().pending:
+        return Recovered()
+    attempts: list[Attempt] = []
+    left: list[Verdict] = []
+    try:
+        with transaction(ref, "recover") as txn:
+            for verdict, pulse in _verdicts(txn, ref):
+                attempt = _begin(txn, ref, verdict, pulse, attempts)
+                if attempt is not None:
+                    attempts.append(attempt)
+                elif verdict.fate is Fate.LEAVE:
+                    left.append(verdict)
+                else:
+                    left.append(replace(verdict, reason="its commit may still land"))
+        return Recovered(tuple(_carry_out_all(ref, attempts)), tuple(left))
+    finally:
+        for attempt in attempts:
+            attempt.heartbeat.stop()
+
+
+def roll_back(ref: TableRef, instant: str, *, force: bool = False) -> RolledBack:
+    """Roll back one pending instant; `force` does not ask whether its writer is alive.
+
+    Raises `AlreadyCommitted`, `WriterAlive`.
+    """
+    refuse_unwritable(ref)
+    with transaction(ref, "rollback") as txn:
+        found = txn.timeline.find(instant)
+        if found is None:
+            raise InputError(f"there is no instant {instant} on the timeline")
+        if not found.is_pending:
+            raise AlreadyCommitted(
+                f"instant {instant} is {found.state.value}: nothing to roll back"
+            )
+        targets = _rollback_targets(ref, txn.timeline)
+        under_way = txn.timeline.find(targets.get(found.requested_time, instant)) or found
+        pulse = take_pulses(ref, [under_way])[under_way.requested_time]
+        if not pulse.is_dead and not force:
+            raise WriterAlive(f"instant {under_way.requested_time} is not dead: {pulse}")
+        if under_way.action is Action.ROLLBACK:
+            attempt: Attempt | None = _take_over_rollback(txn, ref, under_way)
+        else:
+            attempt = schedule(txn, ref, found, expiry_ms=pulse.expiry_ms)
+    if attempt is None:
+        raise WriterAlive(f"the commit of instant {instant} may still land; try again later")
+    return carry_out(ref, attempt)
+
+
+def abandon(ref: TableRef, attempt: Attempt) -> None:
+    """Roll back an own attempt that failed, and of which nothing runs any more.
+
+    Failing here changes nothing for the caller: a later recover does the same.
+    """
+    instant, heartbeat = attempt.instant, attempt.heartbeat
+    heartbeat.stop()
+    try:
+        rollback = _schedule_own(ref, attempt)
+        if rollback is not None:
+            carry_out(ref, rollback)
+    except HoodooError as error:
+        log.warning("abandon_failed time=%s error=%s", instant.requested_time, error)
+
+
+def _schedule_own(ref: TableRef, attempt: Attempt) -> Attempt | None:
+    time, beat = attempt.instant.requested_time, attempt.heartbeat.attempt
+    with transaction(ref, "rollback") as txn:
+        found = txn.timeline.find(time)
+        if found is None or not found.is_pending or time in _rollback_targets(ref, txn.timeline):
+            return None
+        try:
+            present = read_beat(ref.env, time)
+        except NotFound:
+            return None
+        if present is None or not present.is_same_attempt(beat):
+            return None
+        return schedule(txn, ref, found, expiry_ms=beat.expiry_ms, own=beat)
+
+
+def _verdicts(txn: Txn, ref: TableRef) -> list[tuple[Verdict, Pulse]]:
+    pending = txn.timeline.pending.instants
+    pulses = take_pulses(ref, pending)
+    targets = _rollback_targets(ref, txn.timeline)
+    verdicts = judge_all(pending, pulses, plans=_plans(ref, pending), targets=targets)
+    return [(verdict, pulses[verdict.instant.requested_time]) for verdict in verdicts]
+
+
+def _begin(
+    txn: Txn, ref: TableRef, verdict: Verdict, pulse: Pulse, begun: list[Attempt]
+) -> Attempt | None:
+    match verdict.fate:
+        case Fate.LEAVE:
+            return None
+        case Fate.FINISH:
+            return _take_over_rollback(txn, ref, verdict.instant)
+        case Fate.ROLL_BACK:
+            # Times drawn in this transaction are not on its timeline.
+            after = max((a.instant.requested_time for a in begun), default=None)
+            return schedule(txn, ref, verdict.instant, expiry_ms=pulse.expiry_ms, after=after)
+
+
+def _take_over_rollback(txn: Txn, ref: TableRef, rollback: Instant) -> Attempt:
+    heartbeat = take_over(ref, rollback.requested_time, kind="rollback")
+    if rollback.state is State.REQUESTED:
+        rollback = transitions.start(txn, rollback)
+    return Attempt(rollback, heartbeat)
+
+
+def _carry_out_all(ref: TableRef, attempts: Iterable[Attempt]) -> list[RolledBack]:
+    """Every rollback gets its chance; the first failure is raised at the end."""
+    done: list[RolledBack] = []
+    failures: list[HoodooError] = []
+    for attempt in attempts:
+        try:
+            done.append(carry_out(ref, attempt))
+        except HeartbeatLost as error:  # someone else carries it on
+            log.info("rollback_taken_over error=%s", error)
+        except HoodooError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    return done
+
+
+def _rollback_targets(ref: TableRef, timeline: Timeline) -> dict[InstantTime, InstantTime]:
+    """What each pending rollback is about: instant -> rollback."""
+    found = {}
+    for rollback in timeline.pending:
+        if rollback.action is Action.ROLLBACK:
+            requested = replace(rollback, state=State.REQUESTED)
+            plan = read_metadata(ref.env, ref.properties.timeline, requested)
+            if isinstance(plan, RollbackPlan) and plan.instant_to_rollback is not None:
+                target = InstantTime(plan.instant_to_rollback.commit_time)
+                found[target] = rollback.requested_time
+    return found
+
+
+def _plans(ref: TableRef, pending: Iterable[Instant]) -> set[InstantTime]:
+    """Replace commits that are clusterings, as older writers recorded them."""
+    found = set()
+    for instant in pending:
+        if instant.action is Action.REPLACE_COMMIT:
+            requested = replace(instant, state=State.REQUESTED)
+            try:
+                plan = read_metadata(ref.env, ref.properties.timeline, requested)
+            except NotFound:
+                continue
+            if isinstance(plan, RequestedReplaceMetadata) and plan.clustering_plan is not None:
+                found.add(instant.requested_time)
+    return found

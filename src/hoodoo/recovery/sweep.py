@@ -1,0 +1,169 @@
+"""The sweep: takes away what crashes and cut-off writers left, once nobody can need it.
+
+Nothing is removed that could belong to a writer at work: ages are of the store's own clock, and a
+data file goes only if its instant was rolled back, or is committed without naming it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from hoodoo.concurrency.heartbeat import read_beat
+from hoodoo.concurrency.liveness import default_expiry_ms, store_time_ms
+from hoodoo.concurrency.markers import delete_markers, marker_instants
+from hoodoo.errors import NotFound, naming
+from hoodoo.format import json_object
+from hoodoo.model import paths
+from hoodoo.model.attempt import Leftovers
+from hoodoo.model.instant import InstantTime, is_instant_time
+from hoodoo.model.paths import PartitionPath
+from hoodoo.recovery.files import announced, present
+from hoodoo.storage.local import LocalStorage
+from hoodoo.table.ref import TableRef
+from hoodoo.table.writable import refuse_unwritable
+from hoodoo.timeline.history import load_history
+from hoodoo.timeline.load import read_commit
+from hoodoo.timeline.settled import delete_settled
+from hoodoo.timeline.timeline import Timeline
+
+log = logging.getLogger("hoodoo.recovery")
+
+_ROUNDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Paths of what a sweep removed."""
+
+    data_files: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    """Heartbeats, markers, claims, notes and temporary files."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """`ages_ms` and `dead_after_ms` are by instant; the timeline was read last."""
+
+    timeline: Timeline
+    now_ms: int
+    expiry_ms: int
+    heartbeats: Mapping[InstantTime, int]
+    beating: frozenset[InstantTime]
+
+    def is_settled(self, instant: InstantTime) -> bool:
+        """Whether nobody works on an instant any more."""
+        found = self.timeline.find(instant)
+        return (found is None or not found.is_pending) and instant not in self.beating
+
+    def is_completed(self, instant: InstantTime) -> bool:
+        found = self.timeline.find(instant)
+        return found is not None and found.is_completed
+
+
+def sweep(ref: TableRef) -> Swept:
+    """Remove leftovers of instants that have ended.
+
+    Order: facts (markers, heartbeats, store's time, timeline last: an instant whose marker was
+    seen is on it, unless it has ended); data files, then the markers that announced them.
+    Crash: the next sweep goes on.
+    """
+    refuse_unwritable(ref)
+    env = ref.env
+    marked = marker_instants(env)
+    facts = _load_facts(ref)
+    data: list[str] = []
+    other: list[str] = []
+    for instant in marked:
+        if facts.is_settled(instant):
+            data += _delete(ref, _strays(ref, facts, instant, announced(env, instant)))
+            delete_markers(env, instant)
+            other.append(paths.marker_directory(instant))
+    data += _sweep_noted(ref, facts, other)
+    old = [
+        *(paths.heartbeat(time) for time in facts.heartbeats if facts.is_settled(time)),
+        *_old_claims(ref, facts),
+        *_old_probes(ref, facts),
+    ]
+    if isinstance(env.storage, LocalStorage):
+        old += env.storage.stale_temporaries()
+    other += _delete(ref, old)
+    if data or other:
+        log.info("swept data_files=%d leftovers=%d", len(data), len(other))
+    return Swept(tuple(sorted(data)), tuple(sorted(other)))
+
+
+def _load_facts(ref: TableRef) -> _Facts:
+    env, expiry_ms = ref.env, default_expiry_ms(ref)
+    heartbeats = {}
+    for entry in env.storage.list(paths.HEARTBEATS):
+        name = entry.path.rpartition("/")[2]
+        if is_instant_time(name):
+            heartbeats[InstantTime(name)] = entry.modified_ms
+    now_ms = store_time_ms(env)
+    beating = set()
+    for time, modified_ms in heartbeats.items():
+        try:
+            beat = read_beat(env, time)
+        except NotFound:
+            continue
+        if now_ms - modified_ms <= (beat.expiry_ms if beat else expiry_ms):
+            beating.add(time)
+    return _Facts(ref.load_timeline(), now_ms, expiry_ms, heartbeats, frozenset(beating))
+
+
+def _strays(ref: TableRef, facts: _Facts, instant: InstantTime, files: Iterable[str]) -> list[str]:
+    """Of the files of an instant that has ended, those that no commit names."""
+    found = facts.timeline.find(instant)
+    if found is not None:
+        metadata = read_commit(ref.env, ref.properties.timeline, found)
+        named = {stat.path for _, stat in metadata.stats()}
+        return [path for path in files if path not in named]
+    history = load_history(ref.env, ref.properties.timeline, since=instant)
+    if any(archived.requested_time == instant for archived in history):
+        return []  # what it named is no longer at hand
+    return list(files)
+
+
+def _sweep_noted(ref: TableRef, facts: _Facts, other: list[str]) -> list[str]:
+    """Look again, one and two expiries after a rollback, where its writer may have gone on."""
+    env, data = ref.env, []
+    for entry in list(env.storage.list(paths.SWEEPS)):
+        with naming(entry.path):
+            note = json_object.decode(env.storage.read(entry.path), Leftovers)
+        if facts.now_ms - entry.modified_ms <= facts.expiry_ms or note.instant in facts.beating:
+            continue
+        if facts.timeline.find(note.instant) is None:
+            places = map(PartitionPath, note.partitions)
+            data += _delete(ref, list(present(env, note.instant, places)))
+        if note.rounds + 1 < _ROUNDS:
+            env.storage.put(entry.path, json_object.encode(replace(note, rounds=note.rounds + 1)))
+        else:
+            other += _delete(ref, [entry.path])
+    return data
+
+
+def _old_claims(ref: TableRef, facts: _Facts) -> list[str]:
+    """Claims outlive every gate that could meet them."""
+    return [
+        entry.path
+        for entry in ref.env.storage.list(paths.CLAIMS)
+        if facts.now_ms - entry.modified_ms > _ROUNDS * facts.expiry_ms
+        and facts.is_settled(InstantTime(entry.path.rpartition("/")[2]))
+    ]
+
+
+def _old_probes(ref: TableRef, facts: _Facts) -> list[str]:
+    return [
+        entry.path
+        for entry in ref.env.storage.list(paths.PROBES)
+        if facts.now_ms - entry.modified_ms > facts.expiry_ms
+    ]
+
+
+def _delete(ref: TableRef, files: Iterable[str]) -> list[str]:
+    found = list(files)
+    for path in found:
+        delete_settled(ref.env, path)
+    return found

@@ -1,0 +1,45 @@
+"""Which tables may be written: a commit that we cannot make whole must not begin."""
+
+from __future__ import annotations
+
+from hoodoo.config.concurrency import CONCURRENCY_MODE, ConcurrencyMode
+from hoodoo.config.table import CDC_ENABLED, TIMESTAMP_TYPE
+from hoodoo.errors import Unsupported
+from hoodoo.model.keys import KeyGenerator
+from hoodoo.storage import probe_conditions
+from hoodoo.table.ref import TableRef
+
+
+def refuse_unwritable(ref: TableRef) -> None:
+    """Fail, before anything is written, on tables whose commits we could not make whole."""
+    probe_conditions(ref.env.storage)
+    properties, config = ref.properties, ref.config
+    if not properties.version.is_writable:
+        raise Unsupported(
+            f"table version {properties.version.value} can be read, not written; "
+            "upgrade the table to version 9 first"
+        )
+    metadata = (*properties.metadata_partitions, *properties.metadata_partitions_inflight)
+    if metadata:
+        raise Unsupported(
+            "the table has a metadata table "
+            f"(hoodie.table.metadata.partitions={','.join(metadata)}), which hoodoo does not "
+            "write yet: a commit that skips it would be invisible to every reader"
+        )
+    if not properties.merge.is_ours:
+        raise Unsupported("the table merges records in a way that hoodoo does not write")
+    if not properties.populates_meta_fields:
+        raise Unsupported(
+            "tables without meta fields (hoodie.populate.meta.fields=false) are not written"
+        )
+    if config.get(CDC_ENABLED):
+        raise Unsupported("change data capture (hoodie.table.cdc.enabled) is not written yet")
+    keys = properties.keys
+    if keys.generator in (KeyGenerator.CUSTOM, KeyGenerator.OTHER):
+        raise Unsupported("the table's key generator is not supported for writing")
+    if keys.generator is KeyGenerator.TIMESTAMP and not config.sets(TIMESTAMP_TYPE):
+        raise Unsupported(f"a timestamp-based table needs {TIMESTAMP_TYPE.name} for writing")
+    if not keys.record_fields:
+        raise Unsupported("a table without record key fields is not written")
+    if config.get(CONCURRENCY_MODE) is ConcurrencyMode.NON_BLOCKING:
+        raise Unsupported(f"{CONCURRENCY_MODE.name}={ConcurrencyMode.NON_BLOCKING.value}")

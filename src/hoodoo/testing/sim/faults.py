@@ -1,0 +1,94 @@
+"""What can go wrong with a storage operation, and with the process that asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MUTATIONS = frozenset({"create", "put", "replace", "delete", "open_write"})
+
+
+class Crashed(BaseException):
+    """The power of this process is off: whatever it does from now on raises this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A storage operation that an actor asks for; its `number` counts those of the actor."""
+
+    process: str
+    actor: str
+    number: int
+    verb: str
+    path: str
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it may change the store. A stream counts as `open_write`, when it closes."""
+        return self.verb in MUTATIONS
+
+
+class Kind(StrEnum):
+    """Kinds of faults; those of mutations only are told of by `needs_mutation`."""
+
+    CRASH_BEFORE = "crash_before"
+    """The process dies; the operation never lands."""
+    CRASH_AFTER = "crash_after"
+    """The operation lands, and the process dies before it hears of it."""
+    CRASH_IN_FLIGHT = "crash_in_flight"
+    """The process dies; its request is on its way, and lands `ms` later."""
+    LOST_REQUEST = "lost_request"
+    """It does not land; the actor gets `OutcomeUnknown`."""
+    LOST_RESPONSE = "lost_response"
+    """It lands, or fails; the actor gets `OutcomeUnknown`."""
+    STRAGGLER = "straggler"
+    """The actor gets `OutcomeUnknown`, and the operation lands `ms` later all the same."""
+    SLOW_REQUEST = "slow_request"
+    """It lands `ms` later, while the actor waits; not at all if that is too late."""
+    SLOW_RESPONSE = "slow_response"
+    """It lands, and the actor hears of it `ms` later."""
+    PAUSE = "pause"
+    """The process stands still for `ms`, timers and all, with the operation before it."""
+    JUMP = "jump"
+    """The wall clock of the process jumps by `ms`."""
+    JUMP_STORE = "jump_store"
+    """The clock that dates the store's objects jumps by `ms`."""
+
+    @property
+    def needs_mutation(self) -> bool:
+        """Whether it means anything, or anything new, for a mutation only."""
+        return self in _OF_MUTATIONS
+
+    @property
+    def is_crash(self) -> bool:
+        """Whether the process dies of it."""
+        return self in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER, Kind.CRASH_IN_FLIGHT)
+
+
+_OF_MUTATIONS = frozenset(
+    {
+        *(Kind.CRASH_AFTER, Kind.CRASH_IN_FLIGHT),
+        *(Kind.LOST_REQUEST, Kind.LOST_RESPONSE, Kind.STRAGGLER),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong; as text `crash_after` or `pause:5000`."""
+
+    kind: Kind
+    ms: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.ms}" if self.ms else str(self.kind)
+
+    @classmethod
+    def parse(cls, text: str) -> Fault:
+        """The fault that `str` made this text of. Raises `ValueError`."""
+        kind, _, ms = text.partition(":")
+        return cls(Kind(kind), int(ms or 0))
+
+    def suits(self, operation: Operation) -> bool:
+        """Whether it can happen to this operation."""
+        return operation.mutates or not self.kind.needs_mutation

@@ -1,0 +1,169 @@
+"""The way from an actor to the store and back, where requests and answers get lost or late."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, NoReturn, TypeVar
+
+from hoodoo.errors import OutcomeUnknown, StorageError
+from hoodoo.testing.sim.faults import Crashed, Fault, Kind, Operation
+from hoodoo.testing.sim.stage import Actor, SimProcess, Stage, Violation
+
+Result = TypeVar("Result")
+Watcher = Callable[[Operation], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer(Generic[Result]):
+    value: Result | None
+    error: StorageError | None
+
+    def __str__(self) -> str:
+        return type(self.error).__name__ if self.error else "ok"
+
+    def get(self) -> Result:
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]  # no error, so it is a result
+
+
+@dataclass(slots=True)
+class Network:
+    """Carries operations; the watchers see each mutation that landed, at once."""
+
+    stage: Stage
+    watchers: list[Watcher] = field(default_factory=list)
+    store_skew_ms: int = 0
+
+    def carry(
+        self, process: SimProcess, verb: str, path: str, action: Callable[[], Result]
+    ) -> Result:
+        """Let others move, then do what was asked for, unless something goes wrong."""
+        stage = self.stage
+        actor = stage.enter(process)
+        actor.operations += 1
+        operation = Operation(process.name, actor.name, actor.operations, verb, path)
+        fault = stage.fault(operation)
+        asked_ms = stage.now_ms
+        stage.wait(actor, asked_ms + self._befall(actor, fault), stays=True, what=verb)
+        if operation.mutates and self._is_late(stage.now_ms - asked_ms):
+            self._lose(actor, operation, "never landed: too late")
+        if fault is None:
+            answer = self._land(actor, operation, action)
+            self._tell(actor, operation, str(answer))
+            return answer.get()
+        return self._with(fault, actor, operation, action)
+
+    def _befall(self, actor: Actor, fault: Fault | None) -> int:
+        """Faults that come ahead of the operation; tells how long its request is held up."""
+        match fault:
+            case Fault(Kind.SLOW_REQUEST, ms):
+                return ms
+            case Fault(Kind.PAUSE, ms):
+                actor.process.held_until_ms = self.stage.now_ms + ms
+                self.stage.note(actor.process.name, "pauses", f"for {ms} ms")
+            case Fault(Kind.JUMP, ms):
+                actor.process.skew_ms += ms
+                self.stage.note(actor.process.name, "clock", f"jumps by {ms} ms")
+            case Fault(Kind.JUMP_STORE, ms):
+                self.store_skew_ms += ms
+                self.stage.note("store", "clock", f"jumps by {ms} ms")
+        return 0
+
+    def _with(
+        self, fault: Fault, actor: Actor, operation: Operation, action: Callable[[], Result]
+    ) -> Result:
+        """The operation with a fault upon it."""
+        match fault.kind:
+            case Kind.CRASH_BEFORE:
+                self._crash(actor, operation, "crash before it")
+            case Kind.CRASH_IN_FLIGHT:
+                self._send(fault.ms, operation, action)
+                self._crash(actor, operation, "crash, request in flight")
+            case Kind.LOST_REQUEST:
+                self._lose(actor, operation, "request lost")
+            case Kind.STRAGGLER:
+                self._send(fault.ms, operation, action)
+                self._lose(actor, operation, "no answer, request in flight")
+        answer = self._land(actor, operation, action)
+        match fault.kind:
+            case Kind.CRASH_AFTER:
+                self._crash(actor, operation, f"{answer}, crash after it")
+            case Kind.LOST_RESPONSE:
+                self._lose(actor, operation, f"{answer}, response lost")
+        self._tell(actor, operation, str(answer))
+        if fault.kind is Kind.SLOW_RESPONSE:
+            until_ms = self.stage.now_ms + fault.ms
+            self.stage.wait(actor, until_ms, what="a response")
+            self.stage.tell(actor, "hears", f"of {operation.verb} {operation.path}")
+        return answer.get()
+
+    def _land(
+        self, actor: Actor, operation: Operation, action: Callable[[], Result]
+    ) -> _Answer[Result]:
+        """Do it in the store. Raises `Crashed` when that violates an invariant."""
+        stage = self.stage
+        least, most = stage.settings.cost_ms
+        stage.now_ms += least + int(stage.chance.random() * (most - least + 1))
+        try:
+            value = action()
+        except StorageError as error:
+            return _Answer(None, error)
+        if operation.mutates:
+            self._watch(actor, operation)
+        return _Answer(value, None)
+
+    def _watch(self, actor: Actor, operation: Operation) -> None:
+        for watcher in self.watchers:
+            try:
+                watcher(operation)
+            except Exception as error:  # whatever it stumbles over is not as it must be
+                self._tell(actor, operation, "ok, and violates an invariant")
+                self.stage.fail(describe(error), by=actor)
+                raise Crashed(actor.name) from None
+
+    def _send(self, after_ms: int, operation: Operation, action: Callable[[], Result]) -> None:
+        """Let a request land later, whatever becomes of those who sent it."""
+        if self._is_late(after_ms):
+            return
+        stage = self.stage
+        process = stage.process("network")
+        name = f"{operation.actor}@{operation.number}"
+
+        def land() -> None:
+            late = Operation(process.name, name, 0, operation.verb, operation.path)
+            answer = self._land(straggler, late, action)
+            self._tell(straggler, late, f"{answer}, late")
+
+        straggler = stage.spawn(process, name, land, after_ms=after_ms, begins="")
+
+    def _is_late(self, ms: int) -> bool:
+        most_ms = self.stage.settings.in_flight_ms
+        return most_ms is not None and ms > most_ms
+
+    def _crash(self, actor: Actor, operation: Operation, what: str) -> NoReturn:
+        self._tell(actor, operation, what)
+        self.stage.kill(actor.process, but=actor)
+        raise Crashed(actor.name)
+
+    def _lose(self, actor: Actor, operation: Operation, what: str) -> NoReturn:
+        self._tell(actor, operation, f"OutcomeUnknown: {what}")
+        raise OutcomeUnknown(operation.path)
+
+    def _tell(self, actor: Actor, operation: Operation, outcome: str) -> None:
+        self.stage.tell(
+            actor, operation.verb, operation.path, outcome, operation=operation.number
+        )
+
+    def store_ms(self) -> int:
+        """The time by the store's own clock."""
+        return self.stage.now_ms + self.store_skew_ms
+
+
+def describe(error: Exception) -> str:
+    """An error of a check, in words; where it is not the check's own finding, with its origin."""
+    if isinstance(error, Violation):
+        return str(error)
+    return "".join(traceback.format_exception(error)).rstrip()

@@ -1,0 +1,86 @@
+"""The store as one simulated process sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hoodoo.storage.base import ObjectInfo, Storage, WriteStream
+from hoodoo.storage.buffered import BufferedWrite
+from hoodoo.testing.sim.network import Network
+from hoodoo.testing.sim.stage import SimProcess
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SimStorage:
+    """A storage all of whose operations go by the network of a simulation."""
+
+    def __init__(self, inner: Storage, network: Network, process: SimProcess) -> None:
+        self._inner = inner
+        self._network = network
+        self._process = process
+
+    @property
+    def uri(self) -> str:
+        return self._inner.uri
+
+    def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
+        def listed() -> Iterator[ObjectInfo]:
+            return iter(tuple(self._inner.list(prefix, recursive=recursive)))
+
+        return self._network.carry(self._process, "list", prefix, listed)
+
+    def list_directories(self, prefix: str) -> Sequence[str]:
+        def listed() -> Sequence[str]:
+            return self._inner.list_directories(prefix)
+
+        return self._network.carry(self._process, "list_directories", prefix, listed)
+
+    def stat(self, path: str) -> ObjectInfo:
+        return self._network.carry(self._process, "stat", path, lambda: self._inner.stat(path))
+
+    def exists(self, path: str) -> bool:
+        return self._network.carry(self._process, "exists", path, lambda: self._inner.exists(path))
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        def read() -> bytes:
+            return self._inner.read(path, start, length)
+
+        return self._network.carry(self._process, "read", path, read)
+
+    def open_read(self, path: str) -> pa.NativeFile:
+        def opened() -> pa.NativeFile:
+            return self._inner.open_read(path)
+
+        return self._network.carry(self._process, "open_read", path, opened)
+
+    def create(self, path: str, data: bytes) -> ObjectInfo:
+        return self._create("create", path, data)
+
+    def put(self, path: str, data: bytes) -> ObjectInfo:
+        def put() -> ObjectInfo:
+            return self._inner.put(path, data)
+
+        return self._network.carry(self._process, "put", path, put)
+
+    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
+        def replaced() -> ObjectInfo:
+            return self._inner.replace(path, data, if_match=if_match)
+
+        return self._network.carry(self._process, "replace", path, replaced)
+
+    def delete(self, path: str) -> None:
+        self._network.carry(self._process, "delete", path, lambda: self._inner.delete(path))
+
+    def open_write(self, path: str) -> WriteStream:
+        self._network.stage.enter(self._process)
+        self._inner.open_write(path).discard()  # refuses what is no path
+        return BufferedWrite(path, lambda path, data: self._create("open_write", path, data))
+
+    def _create(self, verb: str, path: str, data: bytes) -> ObjectInfo:
+        def created() -> ObjectInfo:
+            return self._inner.create(path, data)
+
+        return self._network.carry(self._process, verb, path, created)

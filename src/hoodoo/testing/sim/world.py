@@ -1,0 +1,111 @@
+"""A world to simulate in: one store, one network, and processes that know nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hoodoo.env import Env
+from hoodoo.storage.memory import MemoryStorage
+from hoodoo.testing.sim.clock import SimClock, SimIds
+from hoodoo.testing.sim.network import Network, Watcher
+from hoodoo.testing.sim.schedule import Schedule, Script
+from hoodoo.testing.sim.stage import Actor, Settings, SimProcess, Stage, Violation
+from hoodoo.testing.sim.storage import SimStorage
+
+Action = Callable[[Env], object]
+
+_STORE = "simulated"
+_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a store holds at some time, to start other worlds with."""
+
+    objects: tuple[tuple[str, bytes, int], ...]
+    """Path, content, modification time."""
+    now_ms: int
+
+
+class World:
+    """What `setup` and `check` of a scenario see: the whole of it, from outside."""
+
+    def __init__(self, seed: int, settings: Settings) -> None:
+        self.stage = Stage(seed, settings)
+        self._network = Network(self.stage, store_skew_ms=self.stage.skew())
+        self._dated_ms: int | None = None
+        self.storage = MemoryStorage(_STORE, now_ms=self._date)
+        """The store itself: no faults, nobody else moves."""
+        MemoryStorage.forget(_STORE)  # the next world has its own under the same name
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have each mutation looked at once it has landed; what the watcher raises is a violation.
+
+        A watcher sees the operation, looks at `storage`, and changes nothing.
+        """
+        self._network.watchers.append(watcher)
+
+    def do(self, name: str, action: Action) -> object:
+        """Run an action as a process of its own, alone and without faults; tells what it returns.
+
+        For `setup` and `check`. Timers and sleeps work, and cost no real time.
+        """
+        actor = self._actor(self.stage.process(name), name, action)
+        self.stage.play(Script(self.stage.seed))
+        if self.stage.violation is not None:
+            raise Violation(self.stage.violation)
+        if actor.error is not None:
+            raise actor.error
+        return actor.result
+
+    def play(self, actions: Mapping[str, Action], schedule: Schedule) -> Mapping[str, Actor]:
+        """Run actors side by side until all have ended.
+
+        Those whose names agree up to a slash (`a/one`, `a/two`) are threads of one process.
+        """
+        processes: dict[str, SimProcess] = {}
+        actors: dict[str, Actor] = {}
+        for name, action in actions.items():
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no name for an actor")
+            host = name.partition("/")[0]
+            if host not in processes:
+                processes[host] = self.stage.process(host)
+            actors[name] = self._actor(processes[host], name, action)
+        self.stage.play(schedule)
+        return actors
+
+    def pass_time(self, ms: int) -> None:
+        """Let time pass, in which nothing happens."""
+        self.stage.now_ms += ms
+
+    def image(self) -> Image:
+        """What the store holds."""
+        found = tuple(
+            (info.path, self.storage.read(info.path), info.modified_ms)
+            for info in self.storage.list("", recursive=True)
+        )
+        return Image(found, self.stage.now_ms)
+
+    def load(self, image: Image) -> None:
+        """Put into the empty store what another world held, as old as it was there."""
+        for path, data, self._dated_ms in image.objects:
+            self.storage.create(path, data)
+        self._dated_ms = None
+        self.stage.now_ms = max(self.stage.now_ms, image.now_ms)
+
+    def _actor(self, process: SimProcess, name: str, action: Action) -> Actor:
+        env = self._env(process)
+        return self.stage.spawn(process, name, lambda: action(env))
+
+    def _env(self, process: SimProcess) -> Env:
+        return Env(
+            SimStorage(self.storage, self._network, process),
+            SimClock(self.stage, process),
+            SimIds(self.stage, process),
+        )
+
+    def _date(self) -> int:
+        return self._network.store_ms() if self._dated_ms is None else self._dated_ms

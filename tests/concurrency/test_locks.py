@@ -1,0 +1,554 @@
+"""Leases, move by move: machines with clocks of their own on one store, time moved by hand."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.hand_clock import HandClock, HandIds, World
+from support.lossy import LossyStorage
+
+from hoodoo.concurrency.lease import DRIFT_MS
+from hoodoo.concurrency.lock import Lock
+from hoodoo.concurrency.locks import break_lock, held, lock_of
+from hoodoo.concurrency.owner import Owner, holder_of
+from hoodoo.env import Env
+from hoodoo.errors import ConfigError, FormatError, LeaseLost, LockTimeout, StorageError
+from hoodoo.format.lease import Lease, decode, encode
+from hoodoo.model import paths
+from hoodoo.storage.memory import MemoryStorage
+from hoodoo.table.create import create_table
+from hoodoo.table.ref import TableRef, open_ref
+
+VALIDITY_S = 60
+PUBLISH_S = 10
+STORAGE, FILE = "storage", "filesystem"
+PATHS = {STORAGE: paths.LOCK, FILE: ".hoodie/lock"}
+NAME = "lock-tests"
+
+
+class Machines:
+    """A table, and machines that have it open."""
+
+    def __init__(self, provider: str) -> None:
+        self.world = World()
+        self.path = PATHS[provider]
+        self.options: dict[str, object] = {"hoodie.write.lock.provider": provider}
+        self.store = MemoryStorage(NAME)
+        create_table(
+            self.store.uri,
+            schema=pa.schema([("id", pa.int64())]),
+            record_key="id",
+            env=Env(self.store, self.world.machine(), HandIds("maker")),
+        )
+
+    def open(self, host: str, *, wall_ms: int = 0, **settings: object) -> TableRef:
+        """The table on a machine of its own, whose wall clock is so far off."""
+        clock = self.world.machine(wall_ms)
+        env = Env(LossyStorage(self.store), clock, HandIds(host))
+        keys = {f"hoodie.write.lock.{k.replace('__', '.')}": v for k, v in settings.items()}
+        return open_ref(self.store.uri, {**self.options, **keys}, env)
+
+    def body(self) -> Lease:
+        return decode(self.store.read(self.path))
+
+
+@pytest.fixture(params=[STORAGE, FILE])
+def machines(request: pytest.FixtureRequest) -> Iterator[Machines]:
+    yield Machines(request.param)
+    MemoryStorage.forget(NAME)
+
+
+@pytest.fixture
+def storage_machines() -> Iterator[Machines]:
+    yield Machines(STORAGE)
+    MemoryStorage.forget(NAME)
+
+
+@pytest.fixture
+def file_machines() -> Iterator[Machines]:
+    yield Machines(FILE)
+    MemoryStorage.forget(NAME)
+
+
+def lossy(ref: TableRef) -> LossyStorage:
+    assert isinstance(ref.env.storage, LossyStorage)
+    return ref.env.storage
+
+
+def clock(ref: TableRef) -> HandClock:
+    assert isinstance(ref.env.clock, HandClock)
+    return ref.env.clock
+
+
+def taken(ref: TableRef, phase: str = "commit") -> Lock:
+    lock = lock_of(ref, phase)
+    assert lock.try_acquire() is None
+    return lock
+
+
+def seconds_until_taken(machines: Machines, lock: Lock, *, most: int = 400) -> float:
+    """How long a contender that tries all the time needs."""
+    began = machines.world.seconds
+    while lock.try_acquire() is not None:
+        machines.world.pass_time(0.25)
+        assert machines.world.seconds - began < most, "never taken"
+    return machines.world.seconds - began
+
+
+# One after the other
+
+
+def test_one_has_it_and_then_the_other(machines: Machines) -> None:
+    a, b = machines.open("a"), machines.open("b")
+    first, second = taken(a, "begin"), lock_of(b, "commit")
+    holder = second.try_acquire()
+    assert holder is not None
+    assert (holder.app, holder.host, holder.pid, holder.phase) == ("test app", "a", 7, "begin")
+    assert holder.expires_in_ms == VALIDITY_S * 1000 + DRIFT_MS
+    assert second.holder() == holder
+    first.confirm()
+    first.check()
+    first.release()
+    assert second.holder() is None
+    assert second.try_acquire() is None
+    second.confirm()
+    with pytest.raises(LeaseLost):
+        first.check()
+    with pytest.raises(LeaseLost):
+        first.confirm()
+
+
+def test_what_is_left_by_a_release(machines: Machines) -> None:
+    lock = taken(machines.open("a"))
+    held_lease = machines.body()
+    lock.release()
+    if machines.path == paths.LOCK:
+        assert machines.body() == Lease(held_lease.owner, held_lease.valid_until_ms, expired=True)
+    else:
+        assert not machines.store.exists(machines.path)
+
+
+def test_operations_without_contention(storage_machines: Machines) -> None:
+    ref = storage_machines.open("a")
+    traced = lossy(ref)
+
+    def verbs() -> list[str]:
+        traced.clear()
+        with held(ref, "commit"):
+            pass
+        return [operation.verb for operation in traced.operations]
+
+    assert verbs() == ["stat", "create", "replace"]
+    assert verbs() == ["stat", "read", "replace", "replace"]
+
+
+def test_operations_of_those_who_wait(machines: Machines) -> None:
+    taken(machines.open("a"))
+    ref = machines.open("b")
+    waiting = lock_of(ref, "commit")
+    for _ in range(5):
+        assert waiting.try_acquire() is not None
+    assert lossy(ref).counts() == {"stat": 6, "read": 2}  # one of each opened the table
+
+
+def test_every_version_differs(machines: Machines) -> None:
+    ref = machines.open("a")
+    lock = taken(ref)
+    versions = [machines.store.read(machines.path)]
+    for wall_ms in (0, 0, -3_600_000, -3_600_000, 5_000, 0):
+        clock(ref).wall_ms = wall_ms
+        lock.confirm()
+        versions.append(machines.store.read(machines.path))
+    assert len(set(versions)) == len(versions)
+
+
+# Dead, silent and sleeping holders
+
+
+def test_a_dead_holder_is_followed(machines: Machines) -> None:
+    a, b = machines.open("a"), machines.open("b")
+    lock = taken(a)
+    clock(a).is_stopped = True
+    assert VALIDITY_S < seconds_until_taken(machines, lock_of(b, "commit")) < VALIDITY_S + 2
+    for call in (lock.check, lock.confirm, lock.check):
+        with pytest.raises(LeaseLost):
+            call()
+    lock.release()
+    assert holder_of(machines.body().owner).host == "b"
+    assert not machines.body().expired
+
+
+def test_a_living_holder_is_not(machines: Machines) -> None:
+    lock, waiting = taken(machines.open("a")), lock_of(machines.open("b"), "commit")
+    for _ in range(400):
+        machines.world.pass_time(1)
+        assert waiting.try_acquire() is not None
+    lock.confirm()
+    lock.check()
+
+
+def test_an_overslept_lease_is_not_revived(machines: Machines) -> None:
+    ref = machines.open("a")
+    lock = taken(ref)
+    clock(ref).is_stopped = True
+    machines.world.pass_time(VALIDITY_S)
+    before = machines.store.read(machines.path)
+    with pytest.raises(LeaseLost, match="ended"):
+        lock.confirm()
+    lock.release()
+    assert machines.store.read(machines.path) == before
+
+
+def test_the_publish_budget(machines: Machines) -> None:
+    ref = machines.open("a")
+    lock = taken(ref)
+    clock(ref).is_stopped = True
+    machines.world.pass_time(PUBLISH_S - 0.1)
+    lock.check()
+    machines.world.pass_time(0.2)
+    with pytest.raises(LeaseLost, match="in time"):
+        lock.check()
+    lock.confirm()
+    lock.check()
+
+
+def test_renewals_keep_the_budget(machines: Machines) -> None:
+    lock = taken(machines.open("a"))
+    for _ in range(100):
+        machines.world.pass_time(1.7)
+        lock.check()
+
+
+def test_a_taken_lease_is_noticed_by_the_next_beat(
+    machines: Machines, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = taken(machines.open("a"))
+    machines.store.put(machines.path, encode(Lease("someone", 2**60)))
+    with caplog.at_level(logging.WARNING, "hoodoo"):
+        machines.world.pass_time(7)
+    assert "someone has it now" in caplog.text
+    with pytest.raises(LeaseLost):
+        lock.check()
+    lock.release()
+    assert machines.body().owner == "someone"
+
+
+# Clocks that are wrong
+
+
+@pytest.mark.parametrize("ahead_s", [3600, 10**7])
+def test_a_contender_whose_clock_is_far_ahead(machines: Machines, ahead_s: int) -> None:
+    a, b = machines.open("a"), machines.open("b", wall_ms=ahead_s * 1000)
+    lock, waiting = taken(a), lock_of(b, "commit")
+    for _ in range(100):
+        machines.world.pass_time(1)
+        assert waiting.try_acquire() is not None
+    # The holder falls silent: it may publish for one budget, and is followed after two.
+    lock.confirm()
+    clock(a).is_stopped = True
+    silent = machines.world.seconds
+    while waiting.try_acquire() is not None:
+        machines.world.pass_time(0.05)
+    assert 2 * PUBLISH_S < machines.world.seconds - silent < 2 * PUBLISH_S + 1
+    with pytest.raises(LeaseLost):
+        lock.check()
+
+
+def test_whoever_may_publish_was_not_followed(machines: Machines) -> None:
+    a, b = machines.open("a"), machines.open("b", wall_ms=10**10)
+    clock(a).is_stopped = True  # nothing but `confirm` renews
+    lock, waiting = taken(a), lock_of(b, "commit")
+    for pause_s in (3, 9.9, 19, 9.9, 0.1, 19.9):
+        began = machines.world.seconds
+        while machines.world.seconds < began + pause_s:
+            assert waiting.try_acquire() is not None
+            machines.world.pass_time(0.1)
+        lock.confirm()
+        lock.check()
+    seconds_until_taken(machines, waiting)
+    with pytest.raises(LeaseLost):
+        lock.check()
+
+
+@pytest.mark.parametrize("behind_s", [3600, 10**7])
+def test_a_contender_whose_clock_is_far_behind(machines: Machines, behind_s: int) -> None:
+    a, b = machines.open("a"), machines.open("b", wall_ms=-behind_s * 1000)
+    taken(a)
+    clock(a).is_stopped = True
+    assert seconds_until_taken(machines, lock_of(b, "commit")) < VALIDITY_S + 2
+
+
+@pytest.mark.parametrize("off_s", [10**7, -(10**7)])
+def test_a_holder_whose_clock_is_wrong(machines: Machines, off_s: int) -> None:
+    a, b = machines.open("a", wall_ms=off_s * 1000), machines.open("b")
+    lock, waiting = taken(a), lock_of(b, "commit")
+    for _ in range(200):
+        machines.world.pass_time(1)
+        assert waiting.try_acquire() is not None
+        lock.check()
+    clock(a).is_stopped = True
+    assert 2 * PUBLISH_S - 6 < seconds_until_taken(machines, waiting) < VALIDITY_S + 2
+
+
+def test_a_clock_that_jumps_while_held(machines: Machines) -> None:
+    ref = machines.open("a")
+    lock = taken(ref)
+    for wall_ms in (10**9, -(10**9), 0):
+        clock(ref).wall_ms = wall_ms
+        machines.world.pass_time(30)
+        lock.check()
+    lock.release()
+    assert taken(machines.open("b"))
+
+
+def test_leases_of_different_length(machines: Machines) -> None:
+    """A contender honours the holder's budget, not its own shorter one."""
+    short = {"storage__validity__timeout__secs": 4, "storage__renew__interval__secs": 1}
+    a, b = machines.open("a"), machines.open("b", wall_ms=10**10, **short)
+    lock, waiting = taken(a), lock_of(b, "commit")
+    clock(a).is_stopped = True
+    assert seconds_until_taken(machines, waiting) > 2 * PUBLISH_S
+    with pytest.raises(LeaseLost):
+        lock.check()
+
+
+# Several who follow
+
+
+def test_one_follower_wins(machines: Machines) -> None:
+    a = machines.open("a")
+    taken(a)
+    clock(a).is_stopped = True
+    locks = [lock_of(machines.open(f"b{number}"), "commit") for number in range(5)]
+    for _ in range(70):
+        assert all(lock.try_acquire() for lock in locks)
+        machines.world.pass_time(0.86)
+    outcomes = [lock.try_acquire() for lock in locks]
+    assert outcomes.count(None) == 1
+    winner = next(holder for holder in outcomes if holder is not None)
+    assert winner.host == f"b{outcomes.index(None)}"
+
+
+# Foreign owners
+
+
+def test_a_lease_of_apache_hudi(storage_machines: Machines) -> None:
+    ref = storage_machines.open("a")
+    until_ms = ref.env.clock.now_ms() + 300_000
+    body = b'{"expired":false,"validUntil":%d,"owner":"8f54e12e"}' % until_ms
+    storage_machines.store.create(paths.LOCK, body)
+    lock = lock_of(ref, "commit")
+    holder = lock.try_acquire()
+    assert holder is not None
+    assert (holder.owner, holder.app, holder.expires_in_ms) == ("8f54e12e", None, 300_500)
+    assert 300 < seconds_until_taken(storage_machines, lock) < 302
+
+
+def test_a_lease_that_apache_hudi_gave_up(storage_machines: Machines) -> None:
+    body = b'{"expired":true,"validUntil":9000000000000,"owner":"8f54e12e"}'
+    storage_machines.store.create(paths.LOCK, body)
+    taken(storage_machines.open("a"))
+
+
+def test_a_damaged_lease(storage_machines: Machines) -> None:
+    ref = storage_machines.open("a")
+    storage_machines.store.create(paths.LOCK, b"oops")
+    with pytest.raises(FormatError, match=r"table_lock\.json"):
+        lock_of(ref, "commit").try_acquire()
+    assert break_lock(ref) is not None
+    taken(ref)
+
+
+JAVA_LOCK = b'{\n  "lockCreateTime" : "2026-01-05 10:00:00.000",\n  "lockThreadName" : "main"\n}'
+
+
+@pytest.mark.parametrize("body", [JAVA_LOCK, b""])
+def test_a_file_of_apache_hudi_is_never_taken(file_machines: Machines, body: bytes) -> None:
+    file_machines.store.create(".hoodie/lock", body)
+    lock = lock_of(file_machines.open("a"), "commit")
+    for _ in range(100):
+        file_machines.world.pass_time(100)
+        holder = lock.try_acquire()
+        assert holder is not None
+        assert holder.expires_in_ms is None
+    assert file_machines.store.read(".hoodie/lock") == body
+
+
+def test_a_file_of_apache_hudi_may_expire(file_machines: Machines) -> None:
+    file_machines.store.create(".hoodie/lock", JAVA_LOCK)
+    lock = lock_of(file_machines.open("a", filesystem__expire=2), "commit")
+    assert 120 < seconds_until_taken(file_machines, lock) < 121
+
+
+# Breaking
+
+
+def test_break(machines: Machines) -> None:
+    a, b = machines.open("a"), machines.open("b")
+    lock = taken(a)
+    gone = break_lock(b)
+    assert gone is not None
+    assert gone.host == "a"
+    # Nobody was let in as long as the holder could still publish.
+    assert clock(b).slept == [2 * PUBLISH_S]
+    with pytest.raises(LeaseLost):
+        lock.check()
+    lock.release()
+    assert break_lock(b) is None
+    taken(machines.open("c"))
+
+
+def test_a_breaker_with_short_leases_keeps_the_lock(machines: Machines) -> None:
+    short = {"storage__validity__timeout__secs": 4, "storage__renew__interval__secs": 1}
+    taken(machines.open("a"))
+    breaker, contender = machines.open("b", **short), lock_of(machines.open("c"), "commit")
+    seen: list[bool] = []
+    machines.world.machine().every(500, lambda: seen.append(contender.try_acquire() is None))
+    break_lock(breaker)
+    assert len(seen) >= 38
+    assert not any(seen)
+
+
+# Settings
+
+
+def test_a_lease_must_be_renewed_several_times(machines: Machines) -> None:
+    ref = machines.open("a", storage__validity__timeout__secs=17)
+    with pytest.raises(ConfigError, match=r"3 times .*renew\.interval"):
+        lock_of(ref, "commit")
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        (".hoodie", ".hoodie/lock"),
+        ("", ".hoodie/lock"),
+        ("locks/here/", "locks/here/lock"),
+        (f"memory://{NAME}/.hoodie", ".hoodie/lock"),
+    ],
+)
+def test_the_directory_of_the_file(file_machines: Machines, given: str, place: str) -> None:
+    taken(file_machines.open("a", filesystem__path=given))
+    assert file_machines.store.exists(place)
+
+
+@pytest.mark.parametrize("given", ["/elsewhere", "s3://bucket/x", "../x", f"memory://{NAME}x/y"])
+def test_a_directory_elsewhere(file_machines: Machines, given: str) -> None:
+    with pytest.raises(ConfigError, match="below the table"):
+        lock_of(file_machines.open("a", filesystem__path=given), "commit")
+
+
+# Owners
+
+
+@pytest.mark.parametrize(
+    ("app", "host", "phase", "told"),
+    [
+        ("load", "node", "begin", ("load", "node", "begin")),
+        ("my app = x, y", "a b", "roll back", ("my app = x, y", "a_b", "roll_back")),
+        ("a\nb\ud800\x00", "", "", ("a b", "-", "-")),
+        ("日本 " * 200, "h", "p", (("日本 " * 200)[:200].strip(), "h", "p")),
+    ],
+)
+def test_owner_texts(app: str, host: str, phase: str, told: tuple[str, ...]) -> None:
+    env: Any = Env(MemoryStorage("owners"), World().machine(), HandIds(host, app))
+    owner = Owner.new(env, phase, lease_ms=5)
+    text = str(owner)
+    assert Owner.parse(text) == owner
+    holder = holder_of(text, expires_in_ms=9)
+    assert (holder.app, holder.host, holder.phase, holder.pid) == (*told, 7)
+    assert holder.owner == text
+    assert decode(encode(Lease(text, 1))).owner == text
+    assert Owner.parse(str(Owner.new(env, phase))) != owner
+
+
+@pytest.mark.parametrize("text", ["", "8f54e12e-4762-4bad-887c-94221263d9ff", "x phase=y pid=z"])
+def test_foreign_owner_texts(text: str) -> None:
+    holder = holder_of(text)
+    assert (holder.app, holder.host, holder.pid, holder.phase) == (None,) * 4
+
+
+# Waiting
+
+
+def test_the_timeout_names_the_holder(machines: Machines) -> None:
+    taken(machines.open("node7"), "commit")
+    machines.world.pass_time(30)
+    ref = machines.open("b", wait_time_ms=5000)
+    with pytest.raises(LockTimeout) as raised, held(ref, "begin"):
+        raise AssertionError("not to be reached")
+    message = str(raised.value)
+    for part in (
+        "for begin within 5 s",
+        "test app on node7, process 7 (commit) since 2026-01-01T00:16:40+00:00",
+        "its lease ends in ",
+        f"hoodoo lock status {ref.uri}",
+    ):
+        assert part in message, message
+    assert sum(clock(ref).slept) == pytest.approx(5, abs=0.3)
+
+
+def test_pauses_get_shorter(machines: Machines) -> None:
+    taken(machines.open("a"))
+    ref = machines.open("b", wait_time_ms=20_000)
+    with pytest.raises(LockTimeout), held(ref, "begin"):
+        pass
+    pauses = clock(ref).slept[:-1]
+    assert pauses[0] == pytest.approx(0.2)
+    assert pauses == sorted(pauses, reverse=True)
+    assert 0.004 <= pauses[-1] < 0.005
+
+
+def test_no_waiting_at_all(machines: Machines) -> None:
+    taken(machines.open("a"))
+    ref = machines.open("b", wait_time_ms=0)
+    with pytest.raises(LockTimeout), held(ref, "begin"):
+        pass
+    assert clock(ref).slept == []
+
+
+def test_those_of_one_process_stand_in_line(machines: Machines) -> None:
+    ref = machines.open("a")
+    with held(ref, "begin"):
+        before = len(lossy(ref).operations)
+        with pytest.raises(LockTimeout, match=r"process 7 \(begin\)"), held(ref, "commit"):
+            pass
+        assert [op.verb for op in lossy(ref).operations[before:]] == ["stat", "read"]
+    with held(ref, "commit"):
+        pass
+
+
+class PowerCut(BaseException):
+    """What no `except Exception` sees."""
+
+
+@pytest.mark.parametrize("error", [ValueError, PowerCut, LeaseLost])
+def test_whatever_happens_it_is_released(machines: Machines, error: type[BaseException]) -> None:
+    ref = machines.open("a")
+    with pytest.raises(error, match="work"), held(ref, "commit"):
+        raise error("work")
+    with held(ref, "commit"), pytest.raises(LockTimeout), held(machines.open("b"), "commit"):
+        pass
+    assert all(timer.is_stopped for timer in clock(ref).timers)
+
+
+@pytest.mark.parametrize("verb", ["replace", "delete"])
+def test_a_release_that_fails_changes_nothing(
+    machines: Machines, caplog: pytest.LogCaptureFixture, verb: str, monkeypatch: Any
+) -> None:
+    ref = machines.open("a")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("lock", "no permission")
+
+    with caplog.at_level(logging.WARNING, "hoodoo"), held(ref, "commit"):
+        monkeypatch.setattr(machines.store, verb, refuse)
+    monkeypatch.undo()
+    is_hit = verb == ("replace" if machines.path == paths.LOCK else "delete")
+    assert ("no permission" in caplog.text) == is_hit
+    with pytest.raises(ValueError, match="work"), held(ref, "commit"):
+        raise ValueError("work")

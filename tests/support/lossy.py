@@ -1,0 +1,61 @@
+"""A store whose answers to writes get lost, before or after they landed, or land late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeVar
+
+from hoodoo.errors import OutcomeUnknown, StorageError
+from hoodoo.storage.base import ObjectInfo, Storage
+from hoodoo.storage.traced import TracedStorage
+
+Result = TypeVar("Result")
+
+
+class Loss(Enum):
+    """What becomes of a write whose answer is lost."""
+
+    LANDED = "landed"
+    NEVER = "never"
+    LATE = "late"
+
+
+class LossyStorage(TracedStorage):
+    """Loses the answers of the next writes, in the order of `losses`; None keeps one."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.losses: list[Loss | None] = []
+        self._under_way: list[Callable[[], object]] = []
+
+    def land(self) -> None:
+        """Let the writes land that are under way; what they are answered, nobody hears."""
+        for write in self._under_way:
+            try:
+                write()
+            except StorageError:
+                continue
+        self._under_way.clear()
+
+    def create(self, path: str, data: bytes) -> ObjectInfo:
+        return self._lose(path, lambda: super(LossyStorage, self).create(path, data))
+
+    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
+        return self._lose(
+            path, lambda: super(LossyStorage, self).replace(path, data, if_match=if_match)
+        )
+
+    def delete(self, path: str) -> None:
+        self._lose(path, lambda: super(LossyStorage, self).delete(path))
+
+    def _lose(self, path: str, write: Callable[[], Result]) -> Result:
+        loss = self.losses.pop(0) if self.losses else None
+        match loss:
+            case None:
+                return write()
+            case Loss.LANDED:
+                write()
+            case Loss.LATE:
+                self._under_way.append(write)
+        raise OutcomeUnknown(path)
