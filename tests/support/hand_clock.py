@@ -106,7 +106,7 @@ class HandIds:
         return self._process
 
     def uuid(self) -> str:
-        return f"{self._process.host}-{next(self._numbers)}"
+        return f"{self._process.host.replace(' ', '')}-{next(self._numbers)}"
 
     def jitter(self) -> float:
         return 0.5

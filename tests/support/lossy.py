@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import TypeVar
 
@@ -25,18 +26,16 @@ class LossyStorage(TracedStorage):
     """Loses the answers of the next writes, in the order of `losses`; None keeps one."""
 
     def __init__(self, inner: Storage) -> None:
-        super().__init__(inner)
+        super().__init__(inner, before=lambda verb, path: self.before(verb, path))
+        self.before: Callable[[str, str], None] = lambda verb, path: None
         self.losses: list[Loss | None] = []
         self._under_way: list[Callable[[], object]] = []
 
     def land(self) -> None:
         """Let the writes land that are under way; what they are answered, nobody hears."""
-        for write in self._under_way:
-            try:
-                write()
-            except StorageError:
-                continue
-        self._under_way.clear()
+        while self._under_way:
+            with suppress(StorageError):
+                self._under_way.pop(0)()
 
     def create(self, path: str, data: bytes) -> ObjectInfo:
         return self._lose(path, lambda: super(LossyStorage, self).create(path, data))

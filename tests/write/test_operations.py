@@ -170,6 +170,6 @@ def test_a_write_that_was_overtaken_is_not_published(tmp_path: Path) -> None:
                 hoodoo.open_table(table.uri).upsert(rows([1], "other", ts=2))
             return super().map(task, items)
 
-    with pytest.raises(WriteConflict, match="nothing of it is visible"):
+    with pytest.raises(WriteConflict, match="Nothing of it is visible"):
         operations.upsert(open_ref(table.uri), rows([1], "mine", ts=3), Overtaken(threads=1))
     assert table.to_arrow()["v"].to_pylist() == ["other"]

@@ -1,14 +1,14 @@
 """Which instants of others stop an instant from publishing. Pure: facts in, conflicts out.
 
-Each rule is a function that looks at one meeting of two instants; a strategy is a tuple of rules
+Each rule is a function that looks at one meeting of two instants. A strategy is a tuple of rules
 and a notion of when two file groups are the same. What no rule objects to is committed on top of
-the others (re-based) without a word. `docs/protocol/conflicts.md` has the whole matrix, and the
-reasons; a test holds it against `check`.
+the others (re-based) without a word. `docs/protocol/conflicts.md` has the reasons, and a matrix
+that a test holds against `check`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
@@ -20,6 +20,10 @@ from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.names import FileId
 from hoodoo.model.stats import NO_COMMIT, WriteStat
 
+TRY_AGAIN = f"try again, or have that done by {CONFLICT_RETRIES.name}"
+"""What to do about most conflicts."""
+
+_CONFLICTS_NAMED = 3
 _GROUPS_NAMED = 3
 _BUCKET_DIGITS = 8
 
@@ -31,23 +35,21 @@ class Kind(Enum):
     COMPACTION = "compaction"
     LOG_COMPACTION = "log compaction"
     CLUSTERING = "clustering"
-    UNDO = "restore"
-    """It takes completed commits back."""
+    UNDO = "undo"  # completed commits are taken back
 
 
 class Touch(IntEnum):
-    """What an instant does to a file group; the strongest counts."""
+    """What an instant does to a file group; of several ways, the highest counts."""
 
     CREATE = 0
-    APPEND = 1  # a log file
-    REWRITE = 2  # a base file, of a group that was there
+    APPEND = 1  # a log file for a group that was there
+    REWRITE = 2  # a base file for a group that was there
     REPLACE = 3  # the group is gone once the instant is completed
 
 
+Touched = Mapping[FileGroupId, Touch]
 ANY = frozenset(Touch)
 WRITES = ANY - {Touch.REPLACE}
-
-Touched = Mapping[FileGroupId, Touch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Other:
     touched: Touched = field(default_factory=dict)
     owner: str | None = None
     schema: str | None = None
-    """The table's Avro schema that it published; services publish none that counts."""
+    """The table's Avro schema as it published it; that of a table service does not count."""
     added: tuple[DataFile, ...] = ()
     """The data files that it wrote."""
 
@@ -83,7 +85,7 @@ class Other:
         return self.instant.requested_time
 
     def is_completed(self, *kinds: Kind) -> bool:
-        return self.instant.is_completed and self.kind in (kinds or Kind)
+        return self.instant.is_completed and self.kind in kinds
 
     def is_pending(self, *kinds: Kind) -> bool:
         return self.instant.is_pending and self.kind in kinds
@@ -91,42 +93,268 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One instant in the way: why, and about which file groups of mine."""
+    """An instant in the way: why, and about which file groups of mine."""
 
     other: Other
-    rule: str
     reason: str
     file_groups: tuple[FileGroupId, ...] = ()
 
 
-SameAs = Callable[[FileGroupId], FileGroupId]
-"""Two file groups are the same if this makes the same of both."""
-
-
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """My instant and one of another, and when two file groups count as one."""
+    """My instant and one other; two file groups are the same if `same_as` makes them equal."""
 
     mine: Mine
     other: Other
-    same_as: SameAs
+    same_as: Callable[[FileGroupId], FileGroupId]
 
-    def common(
-        self, *, mine: Iterable[Touch] = ANY, theirs: Iterable[Touch] = ANY
-    ) -> tuple[FileGroupId, ...]:
-        """File groups that I touch in one of these ways and the other one in one of those."""
+    def over(
+        self,
+        reason: str,
+        *,
+        mine: Collection[Touch] = ANY,
+        theirs: Collection[Touch] = ANY,
+    ) -> Conflict | None:
+        """A conflict over the file groups that are touched in these ways, if there are any."""
         hit = {self.same_as(group) for group, how in self.other.touched.items() if how in theirs}
         found = [
             group
             for group, how in self.mine.touched.items()
             if how in mine and self.same_as(group) in hit
         ]
-        return tuple(sorted(found, key=lambda group: (group.partition, group.file_id)))
-
-    def is_service(self, kind: Kind) -> bool:
-        """Whether this service is one of the two, and the other one is as far as it will get."""
-        return self.mine.kind is kind or self.other.is_completed(kind)
+        found.sort(key=lambda group: (group.partition, group.file_id))
+        return Conflict(self.other, reason, tuple(found)) if found else None
 
 
-Rule = Callable[[Meeting], tuple[FileGroupId, ...] | None]
-"""The file groups in conflict; none is no conflict, except that () without groups is told apart."""
+Rule = Callable[[Meeting], Conflict | None]
+
+
+# -- rules that every strategy has: without them rows would be lost ----------------------------
+
+
+def taken_back(meeting: Meeting) -> Conflict | None:
+    """A restore, or a rollback of what mine was planned on: nobody knows what is left of it."""
+    if meeting.other.kind is not Kind.UNDO:
+        return None
+    return Conflict(meeting.other, "commits that this one was planned on are taken back")
+
+
+def group_replaced(meeting: Meeting) -> Conflict | None:
+    """A file group that is gone takes nothing more: it would come back, or be lost with it."""
+    if not meeting.other.instant.is_completed:
+        return None
+    return meeting.over("it replaced", theirs={Touch.REPLACE})
+
+
+def writes_meet(meeting: Meeting) -> Conflict | None:
+    """Two writes to one file group: the later one was made without knowing the earlier one."""
+    mine, other = meeting.mine, meeting.other
+    if mine.kind is not Kind.INGESTION or not other.is_completed(Kind.INGESTION):
+        return None
+    return meeting.over("it wrote to", theirs=WRITES)
+
+
+def rows_moved_away(meeting: Meeting) -> Conflict | None:
+    """A clustering moves the rows that it was planned on; later ones would stay behind."""
+    mine, other = meeting.mine, meeting.other
+    if mine.kind is not Kind.CLUSTERING or not other.is_completed(Kind.INGESTION):
+        return None
+    return meeting.over("it wrote to", theirs=WRITES)
+
+
+def hidden_by_compaction(meeting: Meeting) -> Conflict | None:
+    """A compaction's base file hides what was requested before it and is not in it.
+
+    That is a rewrite by a base file of an earlier time, and a log compaction, whose old rows
+    would come on top. Appended log files are safe: they count from when they are completed, which
+    is after the compaction was requested. Pending compactions count: nothing stops them later.
+    """
+    mine, other = meeting.mine, meeting.other
+    if other.kind is Kind.COMPACTION and mine.time < other.time:
+        reason = "it was requested later and does not know what becomes of"
+        if mine.kind is Kind.INGESTION:
+            return meeting.over(reason, mine={Touch.REWRITE})
+        if mine.kind is Kind.LOG_COMPACTION:
+            return meeting.over(reason)
+    if mine.kind is Kind.COMPACTION and other.time < mine.time:
+        reason = "it was requested earlier, but is not part of the compaction of"
+        if other.is_completed(Kind.INGESTION):
+            return meeting.over(reason, theirs={Touch.REWRITE})
+        if other.is_completed(Kind.LOG_COMPACTION):
+            return meeting.over(reason)
+    return None
+
+
+def old_logs_on_new_base(meeting: Meeting) -> Conflict | None:
+    """A log compaction's rows would come on top of a base file that already has newer ones."""
+    mine, other = meeting.mine, meeting.other
+    if mine.kind is Kind.INGESTION and other.is_completed(Kind.LOG_COMPACTION):
+        return meeting.over("it compacted the logs of", mine={Touch.REWRITE})
+    if mine.kind is Kind.LOG_COMPACTION and other.is_completed(Kind.INGESTION):
+        return meeting.over("it wrote new base files for", theirs={Touch.REWRITE})
+    return None
+
+
+def compacted_twice(meeting: Meeting) -> Conflict | None:
+    """Two compactions of a kind: planners never let that happen, so it is nothing to reason on."""
+    mine, other = meeting.mine, meeting.other
+    twice = mine.kind in (Kind.COMPACTION, Kind.LOG_COMPACTION) and other.is_completed(mine.kind)
+    return meeting.over("it compacted") if twice else None
+
+
+# -- rules about pending work: who gives way is a matter of taste -------------------------------
+
+
+def plan_in_the_way(meeting: Meeting) -> Conflict | None:
+    """The work of a pending clustering or log compaction would be for nothing."""
+    mine, other = meeting.mine, meeting.other
+    if mine.kind is not Kind.INGESTION:
+        return None
+    if other.is_pending(Kind.CLUSTERING):
+        return meeting.over("it is pending and will replace")
+    if other.is_pending(Kind.LOG_COMPACTION):
+        rewriting = {Touch.REWRITE, Touch.REPLACE}
+        return meeting.over("it is pending and will compact the logs of", mine=rewriting)
+    return None
+
+
+def writers_go_first(meeting: Meeting) -> Conflict | None:
+    """A clustering gives way to a write in progress, which would fail otherwise."""
+    mine, other = meeting.mine, meeting.other
+    if mine.kind is not Kind.CLUSTERING or not other.is_pending(Kind.INGESTION):
+        return None
+    return meeting.over("it is writing to")
+
+
+# -- strategies ---------------------------------------------------------------------------------
+
+
+def by_file_id(group: FileGroupId) -> FileGroupId:
+    """File groups are the same if partition and file id are."""
+    return group
+
+
+def by_bucket(group: FileGroupId) -> FileGroupId:
+    """File groups are the same if partition and bucket are: the first digits of the file id."""
+    return FileGroupId(group.partition, FileId(group.file_id[:_BUCKET_DIGITS]))
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Rules in the order in which they are asked, and what makes file groups the same."""
+
+    rules: tuple[Rule, ...]
+    same_as: Callable[[FileGroupId], FileGroupId]
+
+
+_ALWAYS: tuple[Rule, ...] = (
+    taken_back,
+    group_replaced,
+    writes_meet,
+    rows_moved_away,
+    hidden_by_compaction,
+    old_logs_on_new_base,
+    compacted_twice,
+)
+
+STRATEGIES: Mapping[ConflictStrategy, Strategy] = {
+    ConflictStrategy.SIMPLE: Strategy((*_ALWAYS, plan_in_the_way), by_file_id),
+    ConflictStrategy.PREFER_WRITER: Strategy((*_ALWAYS, writers_go_first), by_file_id),
+    ConflictStrategy.BUCKET: Strategy((*_ALWAYS, plan_in_the_way), by_bucket),
+}
+
+
+def check(strategy: ConflictStrategy, mine: Mine, others: Iterable[Other]) -> list[Conflict]:
+    """All that stops mine from publishing, by the time of the other instant."""
+    chosen = STRATEGIES[strategy]
+    found = []
+    for other in sorted(others, key=lambda other: (other.time, other.instant.action.value)):
+        meeting = Meeting(mine, other, chosen.same_as)
+        found += [told for rule in chosen.rules if (told := rule(meeting)) is not None]
+    return found
+
+
+def may_matter(strategy: ConflictStrategy, mine: Mine, instant: Instant, kind: Kind) -> bool:
+    """Whether it is worth reading what a pending instant is about."""
+    return bool(check(strategy, mine, [Other(instant, kind, "", mine.touched)]))
+
+
+# -- what instants say of themselves ------------------------------------------------------------
+
+
+_KINDS = {
+    OperationType.COMPACT: Kind.COMPACTION,
+    OperationType.LOG_COMPACT: Kind.LOG_COMPACTION,
+    OperationType.CLUSTER: Kind.CLUSTERING,
+}
+_KINDS_OF_COMPACTED = {
+    Action.COMMIT: Kind.COMPACTION,
+    Action.DELTA_COMMIT: Kind.LOG_COMPACTION,
+}
+
+
+def kind_of(action: Action, metadata: CommitMetadata) -> Kind:
+    """What a commit did; one that does not tell is taken for a write, the strictest."""
+    known = _KINDS.get(metadata.operation, Kind.INGESTION)
+    if metadata.operation is OperationType.UNKNOWN and metadata.compacted:
+        return _KINDS_OF_COMPACTED.get(action.completed_as, known)
+    return known
+
+
+def touched_by(metadata: CommitMetadata) -> dict[FileGroupId, Touch]:
+    """The file groups that a commit touches, and how."""
+    found: dict[FileGroupId, Touch] = {}
+    for partition, stat in metadata.stats():
+        if stat.file_id:
+            group, how = FileGroupId(partition, stat.file_id), _touch(stat)
+            found[group] = max(how, found.get(group, how))
+    found.update(dict.fromkeys(metadata.replaced_file_groups(), Touch.REPLACE))
+    return found
+
+
+def _touch(stat: WriteStat) -> Touch:
+    if stat.is_log:
+        return Touch.APPEND
+    return Touch.CREATE if stat.prev_commit in (None, NO_COMMIT) else Touch.REWRITE
+
+
+# -- telling the user ---------------------------------------------------------------------------
+
+
+def refusal(
+    mine: Mine, conflicts: Sequence[Conflict], owners: Mapping[InstantTime, str] | None = None
+) -> WriteConflict:
+    """The error for these conflicts; `owners` says who made an instant that does not tell."""
+    told = [_told(conflict, owners or {}) for conflict in conflicts[:_CONFLICTS_NAMED]]
+    if len(conflicts) > _CONFLICTS_NAMED:
+        told.append(f"and {len(conflicts) - _CONFLICTS_NAMED} more")
+    with_whom = "; ".join(told)
+    groups = {str(group) for conflict in conflicts for group in conflict.file_groups}
+    return WriteConflict(
+        f"{mine.kind.value} {mine.time} conflicts with {with_whom}. "
+        f"Nothing of it is visible: {_advice(mine, conflicts)}",
+        instant=mine.time,
+        others=tuple(dict.fromkeys(conflict.other.time for conflict in conflicts)),
+        file_groups=tuple(sorted(groups)),
+    )
+
+
+def _told(conflict: Conflict, owners: Mapping[InstantTime, str]) -> str:
+    other = conflict.other
+    owner = other.owner or owners.get(other.time)
+    by = f" by {owner}" if owner else ""
+    named = ", ".join(map(str, conflict.file_groups[:_GROUPS_NAMED]))
+    more = len(conflict.file_groups) - _GROUPS_NAMED
+    groups = f" {named}" + (f" and {more} more" if more > 0 else "")
+    return (
+        f"{other.instant.action.value} {other.time} ({other.operation}{by}): "
+        f"{conflict.reason}{groups if named else ''}"
+    )
+
+
+def _advice(mine: Mine, conflicts: Sequence[Conflict]) -> str:
+    if mine.kind is not Kind.INGESTION:
+        return "plan it anew"
+    if any(c.other.is_pending(Kind.CLUSTERING, Kind.LOG_COMPACTION) for c in conflicts):
+        return "run the pending plan, or roll it back, and try again"
+    return TRY_AGAIN

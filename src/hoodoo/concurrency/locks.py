@@ -11,6 +11,7 @@ from hoodoo.concurrency.in_process import InProcessLock
 from hoodoo.concurrency.lease import LeaseLock, Terms
 from hoodoo.concurrency.lock import Holder, Lock
 from hoodoo.concurrency.owner import Owner
+from hoodoo.concurrency.zookeeper import ZooKeeperLock, place_of
 from hoodoo.config.concurrency import (
     FOREIGN_LOCK_EXPIRES_MIN,
     LEASE_RENEW_S,
@@ -38,10 +39,10 @@ def lock_of(ref: TableRef, purpose: str) -> Lock:
             return LeaseLock(ref.env, lease_terms(ref), purpose)
         case LockProvider.FILESYSTEM:
             return LeaseLock(ref.env, file_terms(ref), purpose)
+        case LockProvider.ZOOKEEPER | LockProvider.ZOOKEEPER_IMPLICIT:
+            return ZooKeeperLock(ref.env, place_of(ref), purpose)
         case LockProvider.IN_PROCESS:
             return InProcessLock(ref.env, purpose)
-        case _:
-            raise NotImplementedError
 
 
 def lease_terms(ref: TableRef) -> Terms:
@@ -109,7 +110,7 @@ def _acquire(ref: TableRef, lock: Lock, purpose: str, began: float) -> None:
         now = clock.monotonic()
         left_s = wait_s - (now - began)
         if left_s <= 0:
-            raise _timeout(ref, other, purpose)
+            raise _timeout(ref, lock.holder() or other, purpose)
         clock.sleep(min(_pause_s(ref, waited_s=now - began, look_s=now - tried), left_s))
 
 

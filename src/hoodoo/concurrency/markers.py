@@ -9,7 +9,7 @@ with direct markers, one foreign file makes Apache Hudi roll back without deleti
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -21,7 +21,7 @@ from hoodoo.format import markers as codec
 from hoodoo.model.files import BaseFile, parse_data_file
 from hoodoo.model.instant import InstantTime, is_instant_time
 from hoodoo.model.names import MarkerKind, MarkerName
-from hoodoo.model.paths import MARKERS, PartitionPath, marker_directory
+from hoodoo.model.paths import MARKERS, META, PartitionPath, marker_directory
 from hoodoo.timeline.settled import create_settled, delete_settled
 
 log = logging.getLogger("hoodoo.concurrency")
@@ -120,7 +120,7 @@ def _read_batch(env: Env, path: str) -> codec.Batch:
 def _is_of(marker: MarkerName, instant: InstantTime) -> bool:
     """Whether a marker announces a data file of the instant: others are not its to delete."""
     segments = marker.data_file.split("/")
-    if any(segment in ("", ".", "..") for segment in segments):
+    if segments[0] == META or any(segment in ("", ".", "..") for segment in segments):
         return False
     file = parse_data_file(PartitionPath("/".join(segments[:-1])), segments[-1], 0)
     if file is None or marker.kind is MarkerKind.APPEND:
@@ -151,5 +151,5 @@ def _turn(name: str) -> int:
 
 def marker_instants(env: Env) -> list[InstantTime]:
     """The instants that have a marker directory, oldest first."""
-    names: Iterable[str] = env.storage.list_directories(MARKERS)
+    names = env.storage.list_directories(MARKERS)
     return [InstantTime(name) for name in names if is_instant_time(name)]

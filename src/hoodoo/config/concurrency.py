@@ -13,6 +13,7 @@ class LockProvider(Enum):
     STORAGE = "storage"
     FILESYSTEM = "filesystem"
     ZOOKEEPER = "zookeeper"
+    ZOOKEEPER_IMPLICIT = "zookeeper_implicit_base_path"
     IN_PROCESS = "in_process"
 
 
@@ -54,10 +55,12 @@ LOCK_PROVIDER = Key(
         StorageBasedLockProvider=LockProvider.STORAGE,
         FileSystemBasedLockProvider=LockProvider.FILESYSTEM,
         ZookeeperBasedLockProvider=LockProvider.ZOOKEEPER,
+        ZookeeperBasedImplicitBasePathLockProvider=LockProvider.ZOOKEEPER_IMPLICIT,
         InProcessLockProvider=LockProvider.IN_PROCESS,
     ),
     LockProvider.STORAGE,
-    "storage, filesystem, zookeeper or in_process; Java class names of Apache Hudi work too.",
+    "storage, filesystem, zookeeper, zookeeper_implicit_base_path or in_process; "
+    "Java class names of Apache Hudi work too.",
 )
 LOCK_WAIT_MS = Key(
     "hoodie.write.lock.wait_time_ms",

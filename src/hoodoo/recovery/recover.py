@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from hoodoo.concurrency.gate import Attempt
@@ -75,20 +76,18 @@ def roll_back_dead(ref: TableRef) -> Recovered:
         return Recovered()
     attempts: list[Attempt] = []
     left: list[Verdict] = []
-    try:
+    with ExitStack() as beating:
         with transaction(ref, "recover") as txn:
             for verdict, pulse in _verdicts(txn, ref):
                 attempt = _begin(txn, ref, verdict, pulse, attempts)
                 if attempt is not None:
+                    beating.callback(attempt.heartbeat.stop)
                     attempts.append(attempt)
                 elif verdict.fate is Fate.LEAVE:
                     left.append(verdict)
                 else:
                     left.append(replace(verdict, reason="its commit may still land"))
         return Recovered(tuple(_carry_out_all(ref, attempts)), tuple(left))
-    finally:
-        for attempt in attempts:
-            attempt.heartbeat.stop()
 
 
 def roll_back(ref: TableRef, instant: str, *, force: bool = False) -> RolledBack:
@@ -124,29 +123,31 @@ def abandon(ref: TableRef, attempt: Attempt) -> None:
 
     Failing here changes nothing for the caller: a later recover does the same.
     """
-    instant, heartbeat = attempt.instant, attempt.heartbeat
-    heartbeat.stop()
+    attempt.heartbeat.stop()
     try:
-        rollback = _schedule_own(ref, attempt)
-        if rollback is not None:
-            carry_out(ref, rollback)
+        with ExitStack() as beating:
+            with transaction(ref, "rollback") as txn:
+                rollback = _schedule_own(txn, ref, attempt)
+                if rollback is not None:
+                    beating.callback(rollback.heartbeat.stop)
+            if rollback is not None:
+                carry_out(ref, rollback)
     except HoodooError as error:
-        log.warning("abandon_failed time=%s error=%s", instant.requested_time, error)
+        log.warning("abandon_failed time=%s error=%s", attempt.instant.requested_time, error)
 
 
-def _schedule_own(ref: TableRef, attempt: Attempt) -> Attempt | None:
+def _schedule_own(txn: Txn, ref: TableRef, attempt: Attempt) -> Attempt | None:
     time, beat = attempt.instant.requested_time, attempt.heartbeat.attempt
-    with transaction(ref, "rollback") as txn:
-        found = txn.timeline.find(time)
-        if found is None or not found.is_pending or time in _rollback_targets(ref, txn.timeline):
-            return None
-        try:
-            present = read_beat(ref.env, time)
-        except NotFound:
-            return None
-        if present is None or not present.is_same_attempt(beat):
-            return None
-        return schedule(txn, ref, found, expiry_ms=beat.expiry_ms, own=beat)
+    found = txn.timeline.find(time)
+    if found is None or not found.is_pending or time in _rollback_targets(ref, txn.timeline):
+        return None
+    try:
+        present = read_beat(ref.env, time)
+    except NotFound:
+        return None
+    if present is None or not present.is_same_attempt(beat):
+        return None
+    return schedule(txn, ref, found, expiry_ms=beat.expiry_ms, own=beat)
 
 
 def _verdicts(txn: Txn, ref: TableRef) -> list[tuple[Verdict, Pulse]]:

@@ -119,16 +119,10 @@ def carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool = False) -> Ro
     inflight and requested files deleted, completed rollback; markers; heartbeats.
     Crash: the rollback is pending, or done with leftovers; anyone may repeat all of it.
     """
-    heartbeat = attempt.heartbeat
-    try:
-        done = _carry_out(ref, attempt, keep_plan=keep_plan)
-    except BaseException:
-        heartbeat.stop()
-        raise
-    env = ref.env
+    env, done = ref.env, _carry_out(ref, attempt, keep_plan=keep_plan)
     delete_markers(env, done.instant)
     delete_settled(env, paths.heartbeat(done.instant))
-    heartbeat.end()
+    attempt.heartbeat.end()
     log.info("rolled_back time=%s by=%s files=%d", done.instant, done.rollback, len(done.files))
     return done
 

@@ -93,15 +93,15 @@ def seaweedfs(directory: Path) -> Iterator[S3Server]:
         f"-s3.config={config}",
     ]
     endpoint = f"http://127.0.0.1:{s3}"
-    with _running(command, log=directory / "log") as process:
+    with running(command, log=directory / "log") as process:
         server = S3Server(endpoint, "bucket", process.pid)
-        _wait(process, lambda: _answers(f"{endpoint}/healthz"), log=directory / "log")
+        wait_until_ready(process, lambda: _answers(f"{endpoint}/healthz"), log=directory / "log")
         # In the file system behind the S3 port, buckets are directories.
         bucket = f"http://127.0.0.1:{filer}/buckets/{server.bucket}/"
-        _wait(process, lambda: _answers(bucket, method="POST"), log=directory / "log")
+        wait_until_ready(process, lambda: _answers(bucket, method="POST"), log=directory / "log")
         # The S3 port answers before an object can be written.
         ready = open_storage(server.uri("ready"), server.options)
-        _wait(process, lambda: _takes_writes(ready), log=directory / "log")
+        wait_until_ready(process, lambda: _takes_writes(ready), log=directory / "log")
         yield server
 
 
@@ -120,8 +120,8 @@ def rclone(directory: Path) -> Iterator[S3Server]:
         f"--config={directory / 'rclone.conf'}",
         str(directory / "data"),
     ]
-    with _running(command, log=directory / "log") as process:
-        _wait(process, lambda: _accepts(port), log=directory / "log")
+    with running(command, log=directory / "log") as process:
+        wait_until_ready(process, lambda: _accepts(port), log=directory / "log")
         yield S3Server(f"http://127.0.0.1:{port}", "bucket", process.pid)
 
 
@@ -161,7 +161,8 @@ def _program(name: str, *, wheel: str) -> str:
 
 
 @contextmanager
-def _running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is killed at the end of the block, or with this process."""
     libc = ctypes.CDLL(None)
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -179,7 +180,9 @@ def _running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[
             process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], ready: Callable[[], bool], *, log: Path) -> None:
+def wait_until_ready(
+    process: subprocess.Popen[bytes], ready: Callable[[], bool], *, log: Path
+) -> None:
     """Ask until ready, at most `_READY_WITHIN_S`; a server that died is reported at once."""
     deadline = time.monotonic() + _READY_WITHIN_S
     while not ready():

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
+from hoodoo.concurrency.conflict import Other
 from hoodoo.concurrency.gate import Attempt
-from hoodoo.concurrency.heartbeat import open_instant
+from hoodoo.concurrency.heartbeat import open_instant, read_beat
+from hoodoo.concurrency.others import refuse_conflicts
 from hoodoo.concurrency.transaction import transaction
+from hoodoo.config.concurrency import CONFLICT_STRATEGY
+from hoodoo.errors import NotFound
 from hoodoo.model.commit import CommitMetadata, OperationType
 from hoodoo.model.instant import Action, InstantTime
+from hoodoo.model.names import FileId
 from hoodoo.model.plan import RequestedReplaceMetadata
-from hoodoo.model.stats import WriteStat, by_partition
+from hoodoo.model.stats import NO_COMMIT, WriteStat, by_partition
 from hoodoo.model.table import TableType
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline import transitions
-from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.instants import new_time
+from hoodoo.timeline.txn import Txn
+from hoodoo.write.assign import Bucket, BucketKind
+from hoodoo.write.plan import Work
 
 _REPLACING = frozenset(
     {
@@ -28,11 +36,10 @@ _REPLACING = frozenset(
 
 @dataclass(frozen=True)
 class Begun:
-    """A write that has its instant; `timeline` is what it was planned on."""
+    """A write that has its instant."""
 
     attempt: Attempt
-    operation: OperationType
-    timeline: Timeline
+    work: Work
 
     @property
     def time(self) -> InstantTime:
@@ -40,31 +47,62 @@ class Begun:
 
     @property
     def replaces(self) -> bool:
-        return self.operation in _REPLACING
+        return self.work.operation in _REPLACING
 
 
-def begin(
-    ref: TableRef, operation: OperationType, timeline: Timeline, profile: Sequence[WriteStat]
-) -> Begun:
-    """Take an instant for a write planned on `timeline`; its profile tells which groups it means.
+def begin(ref: TableRef, work: Work) -> Begun:
+    """Take an instant for a planned write.
 
-    Order: heartbeat; requested file; inflight file with the profile.
+    A conflict that is there already is found here, before any file is written.
+
+    Order: conflict check; heartbeat; requested file; inflight file with the workload profile.
     Crash: a heartbeat without an instant, or a pending instant without files.
     """
+    operation = work.operation
     action = _action(ref, operation)
     plan = _plan(operation) if action is Action.REPLACE_COMMIT else None
-    metadata = CommitMetadata(
-        partition_to_write_stats=by_partition(profile), operation_type=operation
+    profile = CommitMetadata(
+        partition_to_write_stats=by_partition(map(_planned, work.buckets)),
+        operation_type=operation,
     )
-    with transaction(ref, "begin") as txn:
-        time, heartbeat = open_instant(txn, ref, kind=operation.value.lower())
-        try:
+    with ExitStack() as undo:
+        with transaction(ref, "begin") as txn:
+            check_conflicts(txn, ref, work, new_time(txn))
+            time, heartbeat = open_instant(txn, ref, kind=operation.value.lower())
+            undo.callback(heartbeat.stop)
             requested = transitions.request(txn, time, action, plan)
-            inflight = transitions.start(txn, requested, metadata)
-        except BaseException:
-            heartbeat.stop()
-            raise
-    return Begun(Attempt(inflight, heartbeat), operation, timeline)
+            inflight = transitions.start(txn, requested, profile)
+        undo.pop_all()
+    return Begun(Attempt(inflight, heartbeat), work)
+
+
+def check_conflicts(txn: Txn, ref: TableRef, work: Work, time: InstantTime) -> list[Other]:
+    """What others did since the write was planned. Raises `WriteConflict` if it is in the way.
+
+    Needs: a Txn.
+    """
+    strategy = ref.config.get(CONFLICT_STRATEGY)
+    planned_on = work.snapshot.timeline
+
+    def owner_of(other: InstantTime) -> str | None:
+        try:
+            beat = read_beat(ref.env, other)
+        except NotFound:
+            return None
+        return str(beat) if beat else None
+
+    return refuse_conflicts(txn, strategy, work.mine(time), planned_on, owner_of)
+
+
+def _planned(bucket: Bucket) -> WriteStat:
+    """A line of the workload profile: which group will be updated; new groups have no id yet."""
+    return WriteStat(
+        file_id=FileId("") if bucket.kind is BucketKind.CREATE else bucket.group.file_id,
+        prev_commit=bucket.previous.base_time if bucket.previous else NO_COMMIT,
+        partition_path=bucket.group.partition,
+        num_inserts=bucket.inserts,
+        num_update_writes=bucket.updates,
+    )
 
 
 def _plan(operation: OperationType) -> RequestedReplaceMetadata:

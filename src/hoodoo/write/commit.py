@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hoodoo.concurrency.gate import publish
+from hoodoo.concurrency.others import WRITER_KEY
+from hoodoo.concurrency.rebase import rebase_schema
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.errors import WriteConflict
+from hoodoo.engine.base import Engine
+from hoodoo.format.schema import avro_from_arrow, without_meta_fields
 from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
 from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline.txn import Txn
-from hoodoo.write.begin import Begun
-from hoodoo.write.plan import Work
+from hoodoo.write.begin import Begun, check_conflicts
+from hoodoo.write.key_guard import refuse_collisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,44 +51,40 @@ class CommitResult:
 
 
 def commit(
-    ref: TableRef, work: Work, begun: Begun, stats: Sequence[WriteStat], *, schema_json: str
+    ref: TableRef, begun: Begun, engine: Engine, stats: Sequence[WriteStat], *, schema_json: str
 ) -> Instant:
-    """Publish a write through the gate; what it depends on is checked inside.
+    """Publish a write through the gate.
 
-    Order: that of `gate.publish`.
+    Order: that of `gate.publish`; inside it, conflicts, schema and new keys are checked.
     Crash: before the completed file nothing is visible; after it the write is committed.
     """
-    written = by_partition(stats)
-    extra = {SCHEMA_KEY: schema_json}
-    metadata: CommitMetadata
-    if begun.replaces:
-        metadata = ReplaceCommitMetadata(
-            partition_to_write_stats=written,
-            extra_metadata=extra,
-            operation_type=begun.operation,
-            partition_to_replace_file_ids=work.replaced,
-        )
-    else:
-        metadata = CommitMetadata(
-            partition_to_write_stats=written,
-            extra_metadata=extra,
-            operation_type=begun.operation,
-        )
+    work, mine = begun.work, begun.work.mine(begun.time)
 
     def settle() -> CommitMetadata:
-        _refuse_overtaken(txn, begun)
-        return metadata
+        others = check_conflicts(txn, ref, work, begun.time)
+        before = avro_from_arrow(without_meta_fields(work.snapshot.schema), ref.properties.name)
+        schema = rebase_schema(mine, schema_json, others, planned_on=before)
+        if work.guarded:
+            refuse_collisions(mine, ref, work.guarded, others, engine)
+        return _metadata(ref, begun, stats, schema)
 
     with transaction(ref, "commit") as txn:
         return publish(txn, begun.attempt, settle)
 
 
-def _refuse_overtaken(txn: Txn, begun: Begun) -> None:
-    """One writer at a time: whoever completed since this write was planned may have changed it."""
-    known = {i.requested_time for i in begun.timeline.commits}
-    for instant in txn.timeline.commits:
-        if instant.requested_time not in known:
-            raise WriteConflict(
-                f"{instant.action.value} {instant.requested_time} completed while this write "
-                f"({begun.time}) was running; nothing of it is visible: try again"
-            )
+def _metadata(
+    ref: TableRef, begun: Begun, stats: Sequence[WriteStat], schema_json: str
+) -> CommitMetadata:
+    written = by_partition(stats)
+    extra = {SCHEMA_KEY: schema_json, WRITER_KEY: str(ref.env.ids.process())}
+    operation = begun.work.operation
+    if begun.replaces:
+        return ReplaceCommitMetadata(
+            partition_to_write_stats=written,
+            extra_metadata=extra,
+            operation_type=operation,
+            partition_to_replace_file_ids=begun.work.replaced,
+        )
+    return CommitMetadata(
+        partition_to_write_stats=written, extra_metadata=extra, operation_type=operation
+    )

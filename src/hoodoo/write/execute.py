@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,18 +16,17 @@ from hoodoo.errors import CommitUnknown, StorageError
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields
 from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import Instant
-from hoodoo.model.names import FileId
-from hoodoo.model.stats import NO_COMMIT, WriteStat
+from hoodoo.model.stats import WriteStat
 from hoodoo.recovery.recover import abandon
 from hoodoo.table.base import ReadRule, rule_of
 from hoodoo.table.read import slice_reads
 from hoodoo.table.ref import TableRef
-from hoodoo.write.assign import Bucket, BucketKind
+from hoodoo.write.assign import Bucket
 from hoodoo.write.begin import Begun, begin
 from hoodoo.write.commit import CommitResult, WriteTotals, commit
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, WriteContext, announce_all, run_handle
-from hoodoo.write.plan import Work, refuse_planned_groups
+from hoodoo.write.plan import Work
 
 log = logging.getLogger("hoodoo.write")
 
@@ -55,11 +54,10 @@ def execute(ref: TableRef, work: Work, engine: Engine, phases: Phases) -> Commit
 
     A write that fails is rolled back at once, unless it may have been committed all the same.
     """
-    refuse_planned_groups(work)
     with phases.timed("begin"):
-        begun = begin(ref, work.operation, work.snapshot.timeline, _profile(work.buckets))
+        begun = begin(ref, work)
     try:
-        completed, stats = _write_and_commit(ref, work, begun, engine, phases)
+        completed, stats = _write_and_commit(ref, begun, engine, phases)
     except CommitUnknown:
         begun.attempt.heartbeat.stop()  # others will look, once it has aged
         raise
@@ -74,9 +72,9 @@ def execute(ref: TableRef, work: Work, engine: Engine, phases: Phases) -> Commit
 
 
 def _write_and_commit(
-    ref: TableRef, work: Work, begun: Begun, engine: Engine, phases: Phases
+    ref: TableRef, begun: Begun, engine: Engine, phases: Phases
 ) -> tuple[Instant, list[WriteStat]]:
-    heartbeat = begun.attempt.heartbeat
+    work, heartbeat = begun.work, begun.attempt.heartbeat
     schema_json = avro_from_arrow(work.schema, ref.properties.name)
     with phases.timed("write"):
         heartbeat.phase = "write"
@@ -90,7 +88,7 @@ def _write_and_commit(
         finalize(ref.env, begun.time, stats)
     with phases.timed("commit"):
         heartbeat.phase = "commit"
-        completed = commit(ref, work, begun, stats, schema_json=schema_json)
+        completed = commit(ref, begun, engine, stats, schema_json=schema_json)
     return completed, stats
 
 
@@ -114,17 +112,3 @@ def _read_rule(ref: TableRef, schema: pa.Schema) -> ReadRule:
     """Old rows are read in the schema of the new file."""
     full = with_meta_fields(schema)
     return rule_of(ref.properties, full, tuple(full.names))
-
-
-def _profile(buckets: Sequence[Bucket]) -> list[WriteStat]:
-    """The workload profile: which groups will be updated; new groups have no id yet."""
-    return [
-        WriteStat(
-            file_id=FileId("") if bucket.kind is BucketKind.CREATE else bucket.group.file_id,
-            prev_commit=bucket.previous.base_time if bucket.previous else NO_COMMIT,
-            partition_path=bucket.group.partition,
-            num_inserts=bucket.inserts,
-            num_update_writes=bucket.updates,
-        )
-        for bucket in buckets
-    ]

@@ -58,7 +58,7 @@ from hoodoo.write.assign import Bucket, BucketKind
 
 _MOST_ROWS_AT_ONCE = 131_072
 _FEWEST_ROWS_AT_ONCE = 1_024
-_BATCHES_OF_A_BUCKET = 1_000
+_BATCHES_OF_A_BUCKET = 1_000  # more are possible, and collide with those of the next bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +99,17 @@ class HandleTask:
 def announce_all(tasks: Sequence[HandleTask]) -> list[HandleTask]:
     """Announce the first file of each task at once, where markers come in batches.
 
-    Direct markers are left to the handles, which make them beside each other.
+    Direct markers are left to the handles, which make them beside each other. The tasks that are
+    returned know what was announced for them; those given would announce it again.
 
     Order: MARKERS.type; MARKERS0.
+    Crash: markers of files that are not there.
     """
     if not tasks or tasks[0].context.marker_type is MarkerType.DIRECT:
         return list(tasks)
-    context = tasks[0].context
-    told = [replace(task, announced=_first_file(task)) for task in tasks]
-    markers = [task.announced for task in told if task.announced is not None]
-    announce(context.ref.env, context.requested_time, markers, type=context.marker_type)
-    return told
+    context, files = tasks[0].context, [_first_file(task) for task in tasks]
+    announce(context.ref.env, context.requested_time, files, type=context.marker_type)
+    return [replace(task, announced=file) for task, file in zip(tasks, files, strict=True)]
 
 
 def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:

@@ -8,28 +8,34 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from hoodoo.concurrency.conflict import Kind, Mine, Touch
+from hoodoo.config.concurrency import KEY_GUARD
 from hoodoo.config.write import MAX_FILE_SIZE, RECORD_SIZE_ESTIMATE, SMALL_FILE_LIMIT
-from hoodoo.errors import WriteConflict
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileGroupId, FileSlice
-from hoodoo.model.instant import Action, State
+from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
-from hoodoo.model.plan import RequestedReplaceMetadata
 from hoodoo.model.table import TableType
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot
-from hoodoo.timeline.load import read_commit, read_metadata
+from hoodoo.timeline.load import read_commit
 from hoodoo.write.assign import Bucket, BucketKind, Sizes, assign, average_row_bytes
+from hoodoo.write.key_guard import InsertedKeys, inserted_keys
 from hoodoo.write.locate import Located, Positions, all_new
 from hoodoo.write.prepare import Incoming
 
 Replaced = Mapping[PartitionPath, tuple[FileId, ...]]
 
 _COMMITS_FOR_ROW_SIZE = 5
+_TOUCHES = {
+    BucketKind.CREATE: Touch.CREATE,
+    BucketKind.APPEND: Touch.APPEND,
+    BucketKind.MERGE: Touch.REWRITE,
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,16 @@ class Work:
     buckets: Sequence[Bucket]
     changes: Mapping[int, Changes]
     replaced: Replaced = field(default_factory=dict)
+    guarded: InsertedKeys = field(default_factory=dict)
+    """New keys that nobody else may have inserted meanwhile, if the key guard is on."""
+
+    def mine(self, time: InstantTime) -> Mine:
+        """What this write does to the table, once it has an instant."""
+        touched = {bucket.group: _TOUCHES[bucket.kind] for bucket in self.buckets}
+        for partition, file_ids in self.replaced.items():
+            gone = (FileGroupId(partition, file_id) for file_id in file_ids)
+            touched.update(dict.fromkeys(gone, Touch.REPLACE))
+        return Mine(time, Kind.INGESTION, touched)
 
 
 def upserts(ref: TableRef, incoming: Incoming) -> Changes:
@@ -73,7 +89,7 @@ def plan_inserts(
     located = all_new(incoming.num_rows)
     changes = upserts(snapshot.ref, incoming)
     work = plan_updates(operation, snapshot, incoming, schema, located, changes, candidates)
-    return Work(operation, snapshot, schema, work.buckets, work.changes, replaced or {})
+    return replace(work, replaced=replaced or {})
 
 
 def plan_updates(
@@ -117,7 +133,8 @@ def plan_updates(
             used[partition] += bucket.inserts
             mine.append(inserts[partition][begin_at : used[partition]])
         chosen[bucket.index] = merge.take(changes, np.sort(np.concatenate(mine)))
-    return Work(operation, snapshot, schema, buckets, chosen)
+    guarded = inserted_keys(incoming, located.nowhere) if ref.config.get(KEY_GUARD) else {}
+    return Work(operation, snapshot, schema, buckets, chosen, guarded=guarded)
 
 
 def _update_kind(ref: TableRef, *, resurrects: bool) -> BucketKind:
@@ -169,25 +186,6 @@ def _recent_writes(snapshot: Snapshot) -> list[tuple[int, int]]:
         size = sum(stat.total_write_bytes for stat in bases)
         found.append((size, sum(stat.num_writes for stat in bases)))
     return found
-
-
-def refuse_planned_groups(work: Work) -> None:
-    """Rows written to a file group that a pending clustering will replace would be lost."""
-    touched = {b.group for b in work.buckets if b.kind is not BucketKind.CREATE}
-    for partition, file_ids in work.replaced.items():
-        touched.update(FileGroupId(partition, file_id) for file_id in file_ids)
-    ref, timeline = work.snapshot.ref, work.snapshot.timeline
-    for instant in timeline.pending.where(lambda i: i.action is Action.CLUSTERING):
-        requested = replace(instant, state=State.REQUESTED)
-        plan = read_metadata(ref.env, ref.properties.timeline, requested)
-        if not isinstance(plan, RequestedReplaceMetadata) or plan.clustering_plan is None:
-            continue
-        common = sorted(map(str, touched & plan.clustering_plan.file_groups()))
-        if common:
-            raise WriteConflict(
-                f"pending clustering {instant.requested_time} will replace file groups that this "
-                f"write touches: {', '.join(common)}; run it or roll it back first"
-            )
 
 
 def groups_by_partition(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MUTATIONS = frozenset({"create", "put", "replace", "delete", "open_write"})
+LISTINGS = frozenset({"list", "list_directories"})
 
 
 class Crashed(BaseException):
@@ -26,6 +27,19 @@ class Operation:
     def mutates(self) -> bool:
         """Whether it may change the store. A stream counts as `open_write`, when it closes."""
         return self.verb in MUTATIONS
+
+    def commutes_with(self, other: Operation) -> bool:
+        """Whether the order of the two makes no difference to anyone but for the time."""
+        if self.process == other.process:  # they share a memory
+            return False
+        if not self.mutates and not other.mutates:
+            return True
+        return not (self._covers(other.path) or other._covers(self.path))
+
+    def _covers(self, path: str) -> bool:
+        if self.verb in LISTINGS:
+            return not self.path or path == self.path or path.startswith(f"{self.path}/")
+        return path == self.path
 
 
 class Kind(StrEnum):

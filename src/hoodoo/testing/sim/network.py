@@ -133,7 +133,7 @@ class Network:
         name = f"{operation.actor}@{operation.number}"
 
         def land() -> None:
-            late = Operation(process.name, name, 0, operation.verb, operation.path)
+            late = Operation(process.name, name, 1, operation.verb, operation.path)
             answer = self._land(straggler, late, action)
             self._tell(straggler, late, f"{answer}, late")
 
@@ -153,9 +153,7 @@ class Network:
         raise OutcomeUnknown(operation.path)
 
     def _tell(self, actor: Actor, operation: Operation, outcome: str) -> None:
-        self.stage.tell(
-            actor, operation.verb, operation.path, outcome, operation=operation.number
-        )
+        self.stage.tell(actor, operation.verb, operation.path, outcome, operation=operation.number)
 
     def store_ms(self) -> int:
         """The time by the store's own clock."""

@@ -58,6 +58,14 @@ class Script:
         faults = [f"{actor}#{n}={fault}" for (actor, n), fault in sorted(self.faults.items())]
         return " ".join(picks + faults)
 
+    def __len__(self) -> int:
+        return len(self.picks) + len(self.faults)
+
+    def without(self, start: int, count: int) -> Script:
+        """The script with some decisions less, counted in the order of its text."""
+        words = str(self).split()
+        return Script.parse(" ".join(words[:start] + words[start + count :]), seed=self.seed)
+
     @classmethod
     def parse(cls, text: str, *, seed: int = 0) -> Script:
         """The script that `str` made this text of. Raises `ValueError`."""
@@ -80,24 +88,27 @@ class Decision:
     step: int
     names: tuple[str, ...]
     """The default first."""
-    stays: bool
-    """Whether all but the first are preemptions."""
+    before: Operation | None
+    """What that one was about to do: all others are preemptions. None: it had to stop anyway."""
 
 
-@dataclass(frozen=True, slots=True)
 class Recorded:
     """A script that also writes down where it could have gone another way."""
 
-    script: Script
-    decisions: list[Decision] = field(default_factory=list)
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.decisions: list[Decision] = []
+        self._asked: Operation | None = None
 
     @property
     def seed(self) -> int:
         return self.script.seed
 
     def pick(self, step: int, names: Sequence[str], *, stays: bool) -> int:
-        self.decisions.append(Decision(step, tuple(names), stays))
+        before = self._asked if stays else None
+        self.decisions.append(Decision(step, tuple(names), before))
         return self.script.pick(step, names, stays=stays)
 
     def fault(self, operation: Operation) -> Fault | None:
+        self._asked = operation  # the next decision is whether it may go on to do this
         return self.script.fault(operation)

@@ -24,7 +24,7 @@ from hoodoo.testing.sim.trace import Step
 
 START_MS = 1_767_225_600_000  # 2026-01-01
 FOREVER_MS = 1 << 60
-_STUCK_AFTER_S = 120.0  # real time without a result: an actor waits for something real
+_STUCK_AFTER_S = 60.0  # of real time: an actor waits for something that is not simulated
 _KNOCKS = 1000  # at the closed door of a crashed process, before its code counts as running away
 
 
@@ -138,12 +138,11 @@ class Stage:
         """Let the actors move until all have ended; called from outside."""
         self._schedule = schedule
         self._give(self._next(0, stays=False))
-        if not self._home.acquire(timeout=_STUCK_AFTER_S):
-            assert self._moving is not None
-            assert self._moving.worker is not None
-            frame = _current_frames().get(self._moving.worker.ident or 0)
-            stack = "".join(traceback.format_stack(frame))
-            raise RuntimeError(f"{self._moving.name} waits for something real:\n{stack}")
+        seen = self._step
+        while not self._home.acquire(timeout=_STUCK_AFTER_S):
+            if seen == self._step:
+                raise RuntimeError(f"no step for {_STUCK_AFTER_S} s:\n{self._where()}")
+            seen = self._step
 
     def restart_trace(self) -> None:
         """Forget the steps so far: what prepares a world is not of interest."""
@@ -329,11 +328,19 @@ class Stage:
         dismiss(worker)
         self._give(chosen)
 
+    def _where(self) -> str:
+        """Where the actor who moves is, in real code."""
+        worker = self._moving.worker if self._moving else None
+        frame = _current_frames().get(worker.ident or 0) if worker else None
+        return "".join(traceback.format_stack(frame)) if frame else "nowhere"
+
     def _knock(self, process: SimProcess) -> NoReturn:
         """Code of a dead process wants to do something."""
         process.knocks += 1
         actor = self._moving
-        if process.knocks > _KNOCKS and actor is not None and actor.process is process:
+        if actor is None:
+            raise RuntimeError(f"{process.name} has ended; its environment is of no use any more")
+        if process.knocks > _KNOCKS and actor.process is process:
             # It would go on forever. Its thread is lost; the run is not.
             self.fail(f"{actor.name} goes on after its crash", by=actor)
             self.remove(actor)

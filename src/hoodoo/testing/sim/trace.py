@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from hoodoo.testing.sim.faults import Operation
+
+
+def process_of(actor: str) -> str:
+    """The process of an actor: `a` of `a`, of `a/one` and of the timer `a~1`."""
+    return re.split("[/~]", actor, maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +30,10 @@ class Step:
     def __str__(self) -> str:
         number = "" if self.number is None else self.number
         who = f"{self.actor}#{self.operation}" if self.operation else self.actor
-        line = f"{number:>5} {self.at_ms / 1000:>10.3f}  {who:<14} {self.verb:<9} {self.path}"
-        return f"{line}  {self.outcome}" if self.outcome else line.rstrip()
+        at_s = self.at_ms / 1000
+        line = f"{number:>5} {at_s:>10.3f}  {who:<14} {self.verb:<9} {self.path:<40} {self.outcome}"
+        return line.rstrip()
+
+    def as_operation(self) -> Operation:
+        """The storage operation of this step."""
+        return Operation(process_of(self.actor), self.actor, self.operation, self.verb, self.path)

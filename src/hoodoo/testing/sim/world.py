@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar, cast
 
 from hoodoo.env import Env
 from hoodoo.storage.memory import MemoryStorage
@@ -15,6 +17,7 @@ from hoodoo.testing.sim.stage import Actor, Settings, SimProcess, Stage, Violati
 from hoodoo.testing.sim.storage import SimStorage
 
 Action = Callable[[Env], object]
+Result = TypeVar("Result")
 
 _STORE = "simulated"
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -47,33 +50,34 @@ class World:
         """
         self._network.watchers.append(watcher)
 
-    def do(self, name: str, action: Action) -> object:
+    def do(self, name: str, action: Callable[[Env], Result]) -> Result:
         """Run an action as a process of its own, alone and without faults; tells what it returns.
 
         For `setup` and `check`. Timers and sleeps work, and cost no real time.
         """
-        actor = self._actor(self.stage.process(name), name, action)
-        self.stage.play(Script(self.stage.seed))
+        actor = self.play({name: action}, Script(self.stage.seed))[name]
         if self.stage.violation is not None:
             raise Violation(self.stage.violation)
         if actor.error is not None:
             raise actor.error
-        return actor.result
+        return cast(Result, actor.result)
 
     def play(self, actions: Mapping[str, Action], schedule: Schedule) -> Mapping[str, Actor]:
         """Run actors side by side until all have ended.
 
         Those whose names agree up to a slash (`a/one`, `a/two`) are threads of one process.
         """
-        processes: dict[str, SimProcess] = {}
+        homes: dict[str, tuple[SimProcess, Env]] = {}
         actors: dict[str, Actor] = {}
         for name, action in actions.items():
             if not _NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no name for an actor")
             host = name.partition("/")[0]
-            if host not in processes:
-                processes[host] = self.stage.process(host)
-            actors[name] = self._actor(processes[host], name, action)
+            if host not in homes:
+                process = self.stage.process(host)
+                homes[host] = process, self._env(process)
+            process, env = homes[host]
+            actors[name] = self.stage.spawn(process, name, partial(action, env))
         self.stage.play(schedule)
         return actors
 
@@ -91,14 +95,11 @@ class World:
 
     def load(self, image: Image) -> None:
         """Put into the empty store what another world held, as old as it was there."""
-        for path, data, self._dated_ms in image.objects:
+        for path, data, modified_ms in image.objects:
+            self._dated_ms = modified_ms
             self.storage.create(path, data)
         self._dated_ms = None
         self.stage.now_ms = max(self.stage.now_ms, image.now_ms)
-
-    def _actor(self, process: SimProcess, name: str, action: Action) -> Actor:
-        env = self._env(process)
-        return self.stage.spawn(process, name, lambda: action(env))
 
     def _env(self, process: SimProcess) -> Env:
         return Env(

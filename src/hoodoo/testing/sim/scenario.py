@@ -1,0 +1,108 @@
+"""Scenarios: a world, actors in it, and what must hold; and what came of running one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from hoodoo.testing.sim.network import describe
+from hoodoo.testing.sim.schedule import Schedule, Script
+from hoodoo.testing.sim.seeded import Chances, Seeded
+from hoodoo.testing.sim.stage import Settings, Violation
+from hoodoo.testing.sim.trace import Step
+from hoodoo.testing.sim.world import Action, World
+
+
+class Scenario(ABC):
+    """What is run; each run makes a new one, so it may keep what it sees."""
+
+    name: str
+    """As `make sim SCENARIO=...` and messages know it."""
+    settings = Settings()
+    chances = Chances()
+    """What goes wrong when it is run by seed."""
+
+    def setup(self, world: World) -> None:  # noqa: B027 - a world may start empty
+        """Prepare the store, by `world.storage` or `world.do`, and watchers, by `world.watch`."""
+
+    @abstractmethod
+    def actors(self) -> Mapping[str, Action]:
+        """Who acts: by name, what each does with its environment.
+
+        Those whose names agree up to a slash (`a/one`, `a/two`) are threads of one process.
+        """
+
+    @abstractmethod
+    def check(self, world: World, outcome: Outcome) -> None:
+        """What must hold when all have ended. Whatever is raised is a violation."""
+
+
+MakeScenario = Callable[[], Scenario]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run."""
+
+    scenario: str
+    results: Mapping[str, object]
+    """What actors returned."""
+    errors: Mapping[str, BaseException]
+    """What others raised instead: `HoodooError`s, and `Crashed`."""
+    operations: Mapping[str, int]
+    """How many storage operations each actor asked for, its timers not counted."""
+    steps: tuple[Step, ...]
+    script: Script
+    """Repeats this run."""
+    is_seeded: bool
+    """So does its seed alone."""
+    violation: str | None = None
+
+    @property
+    def trace(self) -> str:
+        """Each step in a line."""
+        return "".join(f"{step}\n" for step in self.steps)
+
+    @property
+    def command(self) -> str:
+        """What to type to see this run again."""
+        told = f"make sim SCENARIO={self.scenario} SEED={self.script.seed}"
+        return told if self.is_seeded else f"{told} SCRIPT='{self.script}'"
+
+    def report(self) -> str:
+        """All there is to tell of a run that went wrong."""
+        return f"{self.trace}\n{self.violation}\n\nrepeat it: {self.command}\n"
+
+    def verify(self) -> None:
+        """Raise a `Violation` if there was one."""
+        if self.violation is not None:
+            raise Violation(f"{self.scenario}\n{self.report()}")
+
+
+def run(make: MakeScenario, schedule: Schedule) -> Outcome:
+    """Run a scenario once. Violations are in the outcome: they are not raised."""
+    scenario = make()
+    world = World(schedule.seed, scenario.settings)
+    scenario.setup(world)
+    stage = world.stage
+    stage.restart_trace()
+    actors = world.play(scenario.actors(), schedule)
+    outcome = Outcome(
+        scenario=scenario.name,
+        results={name: actor.result for name, actor in actors.items() if actor.error is None},
+        errors={name: actor.error for name, actor in actors.items() if actor.error is not None},
+        operations={name: actor.operations for name, actor in actors.items()},
+        steps=tuple(stage.steps),
+        script=Script(schedule.seed, stage.picks, stage.faults),
+        is_seeded=isinstance(schedule, Seeded) and schedule.chances == scenario.chances,
+        violation=stage.violation,
+    )
+    if outcome.violation is not None:
+        return outcome
+    try:
+        scenario.check(world, outcome)
+    except Exception as error:  # whatever the check stumbles over is not as it must be
+        violation = describe(error)
+        return replace(outcome, steps=tuple(stage.steps), violation=violation)
+    return outcome

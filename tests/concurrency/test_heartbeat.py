@@ -1,0 +1,210 @@
+"""Heartbeats: what is in the file, who may beat, and how an attempt learns that it has lost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.fleet import EXPIRY_S, INTERVAL_MS, MISSES, Machine, Fleet
+
+from hoodoo.concurrency.heartbeat import Heartbeat, open_instant, take_over
+from hoodoo.concurrency.liveness import take_pulses
+from hoodoo.concurrency.transaction import transaction
+from hoodoo.errors import HeartbeatLost, StorageError
+from hoodoo.model import paths
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+
+
+def begin(machine: Machine) -> Heartbeat:
+    with transaction(machine.ref, "test") as txn:
+        _, heartbeat = open_instant(txn, machine.ref, kind="upsert")
+    return heartbeat
+
+
+def body(fleet: Fleet, instant: InstantTime) -> dict[str, object]:
+    found = json.loads(fleet.store.read(paths.heartbeat(instant)))
+    assert isinstance(found, dict)
+    return found
+
+
+def pulse_of(machine: Machine, instant: InstantTime):  # type: ignore[no-untyped-def] # a pulse
+    pending = Instant(instant, Action.COMMIT, State.INFLIGHT)
+    return take_pulses(machine.ref, [pending])[instant]
+
+
+def test_the_body_says_who_beats_and_counts() -> None:
+    fleet = Fleet()
+    heartbeat = begin(fleet.machine("north"))
+    first = body(fleet, heartbeat.instant)
+    assert first == {
+        "owner": first["owner"],
+        "epoch": 1,
+        "host": "north",
+        "pid": 7,
+        "app_id": "test app",
+        "kind": "upsert",
+        "phase": "begin",
+        "interval_ms": INTERVAL_MS,
+        "misses": MISSES,
+        "seq": 1,
+    }
+    heartbeat.phase = "write"
+    fleet.world.pass_time(INTERVAL_MS / 1000)
+    later = body(fleet, heartbeat.instant)
+    assert later["seq"] == 2
+    assert later["phase"] == "write"
+    heartbeat.check()
+    heartbeat.end()
+    assert not fleet.store.exists(paths.heartbeat(heartbeat.instant))
+
+
+def test_one_miss_allowed_still_beats_four_times_before_it_counts_as_death() -> None:
+    fleet = Fleet(**{"hoodie.client.heartbeat.tolerable.misses": 1})
+    heartbeat = begin(fleet.machine("north"))
+    for _ in range(20):
+        fleet.world.pass_time(INTERVAL_MS / 1000 / 4)
+        heartbeat.check()
+    assert body(fleet, heartbeat.instant)["seq"] == 21
+
+
+def test_whoever_was_taken_over_learns_it_at_the_next_beat_and_stops() -> None:
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    heartbeat = begin(north)
+    with transaction(south.ref, "test"):
+        taken = take_over(south.ref, heartbeat.instant, kind="rollback")
+    assert body(fleet, heartbeat.instant)["epoch"] == 2
+    heartbeat.check()  # it cannot know yet
+    with pytest.raises(HeartbeatLost, match="taken over by test app on south"):
+        heartbeat.confirm()
+    before = body(fleet, heartbeat.instant)["seq"]
+    heartbeat.beat()
+    assert body(fleet, heartbeat.instant)["seq"] == before
+    heartbeat.end()  # another's file is not ours to remove
+    assert fleet.store.exists(paths.heartbeat(heartbeat.instant))
+    taken.check()
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_beat_without_an_answer(landed: bool) -> None:
+    fleet = Fleet()
+    north = fleet.machine("north")
+    heartbeat = begin(north)
+    north.storage.lose("replace", ".heartbeat", landed=landed)
+    fleet.world.pass_time(INTERVAL_MS / 1000)
+    assert body(fleet, heartbeat.instant)["seq"] == (2 if landed else 1)
+    fleet.world.pass_time(INTERVAL_MS / 1000)
+    assert body(fleet, heartbeat.instant)["seq"] == (3 if landed else 2)
+    heartbeat.check()
+
+
+def test_a_removed_file_is_a_lost_instant() -> None:
+    fleet = Fleet()
+    heartbeat = begin(fleet.machine("north"))
+    fleet.store.delete(paths.heartbeat(heartbeat.instant))
+    heartbeat.beat()
+    with pytest.raises(HeartbeatLost, match="gone"):
+        heartbeat.check()
+    assert not fleet.store.exists(paths.heartbeat(heartbeat.instant))
+
+
+def test_half_the_expiry_without_a_beat_is_too_long_to_publish() -> None:
+    fleet = Fleet()
+    north = fleet.machine("north")
+    heartbeat = begin(north)
+    heartbeat.stop()
+    fleet.world.pass_time(EXPIRY_S / 2 - 1)
+    heartbeat.check()
+    fleet.world.pass_time(1)
+    with pytest.raises(HeartbeatLost):
+        heartbeat.check()
+    assert not pulse_of(fleet.machine("south"), heartbeat.instant).is_dead
+
+
+def test_who_was_silent_for_the_expiry_never_beats_again() -> None:
+    fleet = Fleet()
+    north = fleet.machine("north")
+    heartbeat = begin(north)
+    north.clock.is_stopped = True
+    fleet.world.pass_time(EXPIRY_S)
+    north.clock.is_stopped = False
+    heartbeat.beat()
+    assert body(fleet, heartbeat.instant)["seq"] == 1
+
+
+def test_no_two_fleet_draw_one_instant_even_without_a_lock() -> None:
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    with transaction(north.ref, "test") as held:
+        first, _ = open_instant(held, north.ref, kind="insert")
+        # South believes that it holds the lock, with the timeline as it was before.
+        second, _ = open_instant(held, south.ref, kind="insert")
+    assert first < second
+
+
+DAYS_MS = 400 * 24 * 3_600_000
+
+
+@pytest.mark.parametrize("store_ms", [0, -DAYS_MS, DAYS_MS])
+@pytest.mark.parametrize("wall_ms", [0, -DAYS_MS, DAYS_MS])
+def test_age_is_judged_by_the_clock_of_the_store(store_ms: int, wall_ms: int) -> None:
+    fleet = Fleet(store_ms=store_ms)
+    heartbeat = begin(fleet.machine("north"))
+    judge = fleet.machine("south", wall_ms=wall_ms)
+    fleet.world.pass_time(5 * EXPIRY_S)
+    assert not pulse_of(judge, heartbeat.instant).is_dead
+    heartbeat.stop()
+    fleet.world.pass_time(EXPIRY_S)
+    assert not pulse_of(judge, heartbeat.instant).is_dead
+    fleet.world.pass_time(INTERVAL_MS / 1000)
+    assert pulse_of(judge, heartbeat.instant).is_dead
+
+
+def test_a_foreign_heartbeat_is_judged_by_this_table_s_settings() -> None:
+    fleet = Fleet()
+    south = fleet.machine("south")
+    instant = InstantTime("20260101000000000")
+    fleet.store.put(paths.heartbeat(instant), b"")
+    fleet.world.pass_time(EXPIRY_S)
+    pulse = pulse_of(south, instant)
+    assert (pulse.beat, pulse.is_dead) == (None, False)
+    fleet.world.pass_time(1)
+    assert pulse_of(south, instant).is_dead
+    fleet.store.put(paths.heartbeat(instant), b"")
+    assert not pulse_of(south, instant).is_dead
+
+
+def test_without_a_heartbeat_the_last_move_of_the_instant_counts() -> None:
+    fleet = Fleet()
+    south = fleet.machine("south")
+    instant = InstantTime("20260101000000000")
+    fleet.store.create(f"{south.ref.properties.timeline.active}/{instant}.inflight", b"{}")
+    fleet.world.pass_time(EXPIRY_S)
+    assert not pulse_of(south, instant).is_dead
+    fleet.world.pass_time(1)
+    pulse = pulse_of(south, instant)
+    assert pulse.is_dead
+    assert "it has no heartbeat" in str(pulse)
+
+
+def test_probes_do_not_stay() -> None:
+    fleet = Fleet()
+    pulse_of(fleet.machine("south"), InstantTime("20260101000000000"))
+    assert not list(fleet.store.list(paths.PROBES))
+
+
+def test_a_store_that_fails_a_beat_is_asked_again() -> None:
+    fleet = Fleet()
+    north = fleet.machine("north")
+    heartbeat = begin(north)
+
+    def refuse(verb: str, path: str) -> None:
+        if verb == "replace":
+            raise StorageError(path, "slow down")
+
+    north.storage._before = refuse
+    fleet.world.pass_time(INTERVAL_MS / 1000)
+    north.storage._before = lambda verb, path: None
+    fleet.world.pass_time(INTERVAL_MS / 1000)
+    heartbeat.check()
+    assert body(fleet, heartbeat.instant)["seq"] == 2

@@ -1,0 +1,229 @@
+"""Leases on a store whose answers to writes get lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import product
+
+import pytest
+from support.lossy import Loss
+from support.machines import NAME, Machines, clock, lossy, seconds_until_taken, taken
+
+from hoodoo.concurrency.locks import held, lock_of
+from hoodoo.errors import LeaseLost
+from hoodoo.storage.memory import MemoryStorage
+
+
+@pytest.fixture(params=["storage", "filesystem"])
+def machines(request: pytest.FixtureRequest) -> Iterator[Machines]:
+    yield Machines(request.param)
+    MemoryStorage.forget(NAME)
+
+
+def is_free(machines: Machines) -> bool:
+    return lock_of(machines.open("looker"), "look").holder() is None
+
+
+@pytest.mark.parametrize("loss", [Loss.LANDED, Loss.NEVER])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_acquire(machines: Machines, loss: Loss, is_new: bool) -> None:
+    ref = machines.open("a")
+    if not is_new:
+        taken(machines.open("before")).release()
+    lossy(ref).losses = [loss]
+    lock = taken(ref)
+    lock.check()
+    lock.confirm()
+    assert lock_of(machines.open("b"), "commit").try_acquire() is not None
+    lock.release()
+    assert is_free(machines)
+
+
+def test_an_acquisition_that_lands_late(machines: Machines) -> None:
+    """Its second try takes the lock, and the first one meets a condition that fails."""
+    ref = machines.open("a")
+    lossy(ref).losses = [Loss.LATE]
+    lock = taken(ref)
+    lossy(ref).land()
+    lock.confirm()
+    lock.release()
+    assert is_free(machines)
+
+
+def test_an_acquisition_that_lands_between_the_tries(machines: Machines) -> None:
+    ref = machines.open("a")
+    lossy(ref).losses = [Loss.LATE]
+    lossy(ref).before = lambda verb, path: (
+        lossy(ref).land() if verb in ("create", "replace") and not lossy(ref).losses else None
+    )
+    lock = lock_of(ref, "commit")
+    assert lock.try_acquire() is None
+    lossy(ref).before = lambda verb, path: None
+    lock.confirm()
+    lock.release()
+    assert is_free(machines)
+
+
+def test_an_acquisition_that_nobody_hears_of_is_given_up(machines: Machines) -> None:
+    """All tries get lost, the last one lands, and the one who waits goes away."""
+    ref = machines.open("a")
+    lossy(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
+    lock = lock_of(ref, "commit")
+    assert lock.try_acquire() is not None
+    lossy(ref).land()
+    assert not is_free(machines)
+    lock.release()
+    assert is_free(machines)
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_renewal(machines: Machines, loss: Loss) -> None:
+    ref = machines.open("a")
+    lock = taken(ref)
+    lossy(ref).losses = [loss]
+    lock.confirm()
+    lock.check()
+    lossy(ref).land()
+    lock.confirm()
+    lock.check()
+    lock.release()
+    assert is_free(machines)
+
+
+def test_a_renewal_that_lands_after_the_look(machines: Machines) -> None:
+    """The beat gives up; its last request lands, and the next confirmation finds its own text."""
+    ref = machines.open("a")
+    lock = taken(ref)
+    lossy(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
+    with pytest.raises(LeaseLost, match="does not answer"):
+        lock.confirm()
+    lossy(ref).land()
+    lock.confirm()
+    lock.check()
+    lock.release()
+    assert is_free(machines)
+
+
+def test_a_renewal_without_answer_does_not_extend_the_budget(machines: Machines) -> None:
+    ref = machines.open("a")
+    lock = taken(ref)
+    clock(ref).is_stopped = True
+    machines.world.pass_time(9)
+    lossy(ref).losses = [Loss.NEVER] * 4
+    with pytest.raises(LeaseLost):
+        lock.confirm()
+    lock.check()  # what was confirmed before still counts
+    machines.world.pass_time(2)
+    with pytest.raises(LeaseLost):
+        lock.check()
+
+
+def test_the_budget_counts_from_before_the_write_was_sent(machines: Machines) -> None:
+    ref = machines.open("a")
+    lock = taken(ref)
+    clock(ref).is_stopped = True
+    slow_s = 8.0
+    lossy(ref).before = lambda verb, path: (
+        machines.world.pass_time(slow_s) if verb == "replace" else None
+    )
+    lock.confirm()
+    machines.world.pass_time(1.5)
+    lock.check()
+    machines.world.pass_time(1)
+    with pytest.raises(LeaseLost):
+        lock.check()
+
+
+def test_stolen_while_the_answer_was_lost(machines: Machines) -> None:
+    ref = machines.open("a")
+    lock = taken(ref)
+    clock(ref).is_stopped = True
+    thief = lock_of(machines.open("b"), "commit")
+    assert thief.try_acquire() is not None
+    outcomes: list[object] = []
+
+    def steal(verb: str, path: str) -> None:
+        if verb == "stat" and not outcomes:
+            machines.world.pass_time(61)
+            outcomes.append(thief.try_acquire())
+            lossy(ref).land()
+
+    lossy(ref).losses = [Loss.LATE]
+    lossy(ref).before = steal
+    with pytest.raises(LeaseLost):
+        lock.confirm()
+    assert outcomes == [None]
+    thief.confirm()
+    thief.check()
+    lock.release()
+    thief.confirm()
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_release(machines: Machines, loss: Loss) -> None:
+    ref = machines.open("a")
+    with held(ref, "commit"):
+        lossy(ref).losses = [loss]
+    assert is_free(machines)
+
+
+def test_a_release_that_is_never_heard(machines: Machines) -> None:
+    ref = machines.open("a")
+    with held(ref, "commit"):
+        lossy(ref).losses = [Loss.NEVER] * 20
+    assert not is_free(machines)
+    assert seconds_until_taken(machines, lock_of(machines.open("b"), "commit")) < 62
+
+
+def test_a_late_renewal_does_not_outlive_the_release(machines: Machines) -> None:
+    ref = machines.open("a")
+    lock = taken(ref)
+    lossy(ref).losses = [Loss.LATE, Loss.NEVER, Loss.NEVER, Loss.NEVER]
+    with pytest.raises(LeaseLost):
+        lock.confirm()
+    lock.release()
+    lossy(ref).land()
+    assert is_free(machines)
+
+
+def test_a_late_file_is_deleted_only_while_it_is_ours() -> None:
+    machines = Machines("filesystem")
+    ref = machines.open("a")
+    lock = taken(ref)
+    clock(ref).is_stopped = True
+    contender = lock_of(machines.open("b", wall_ms=10**10), "commit")
+    contender.try_acquire()
+    machines.world.pass_time(21)  # two budgets: the contender may take it now
+    assert contender.try_acquire() is None
+    lock_text = machines.store.read(machines.path)
+    with pytest.raises(LeaseLost):
+        lock.release()
+    assert machines.store.read(machines.path) == lock_text
+    MemoryStorage.forget(NAME)
+
+
+def test_any_losses() -> None:
+    """Whatever is lost: what was told to be held is held, and what was given up ends."""
+    at_once = 0
+    for provider, losses in product(["storage", "filesystem"], product([None, *Loss], repeat=4)):
+        machines = Machines(provider)
+        ref = machines.open("a")
+        lossy(ref).losses = list(losses)
+        lock = lock_of(ref, "commit")
+        if lock.try_acquire() is None:
+            other = lock_of(machines.open("b"), "commit").try_acquire()
+            assert other is not None, losses
+            assert other.host == "a", losses
+            with suppress(LeaseLost):
+                lock.confirm()
+            lock.check()
+        lossy(ref).land()
+        lock.release()
+        lossy(ref).losses = []
+        lossy(ref).land()
+        waited = seconds_until_taken(machines, lock_of(machines.open("c"), "commit"))
+        assert waited < 62, losses
+        at_once += waited == 0
+        MemoryStorage.forget(NAME)
+    assert at_once > 400  # of 512: most are cleared up, not waited out

@@ -1,0 +1,484 @@
+"""The lock in a real ZooKeeper: processes that die and stop, a server that does, and Curator."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.contender import Contender, contender
+
+from hoodoo.concurrency.lock import Lock
+from hoodoo.concurrency.locks import break_lock, held, lock_of
+from hoodoo.concurrency.zookeeper import connection, drop_connection, place_of
+from hoodoo.env import SystemIds
+from hoodoo.errors import ConfigError, LeaseLost, LockTimeout
+from hoodoo.table.create import create_table
+from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.testing.servers import ServerUnavailable
+from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
+
+pytestmark = pytest.mark.server
+
+PREFIX = "hoodie.write.lock"
+SESSION_MS = 1000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    try:
+        with zookeeper(tmp_path_factory.mktemp("zookeeper")) as running:
+            yield running
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+class Table:
+    """A table whose lock is in ZooKeeper."""
+
+    def __init__(self, uri: str, server: ZooKeeperServer, **settings: object) -> None:
+        self.uri = uri
+        self.options: dict[str, object] = {
+            f"{PREFIX}.provider": "zookeeper",
+            f"{PREFIX}.zookeeper.url": server.address,
+            f"{PREFIX}.zookeeper.base_path": f"/hudi{uri}",
+            f"{PREFIX}.zookeeper.session_timeout_ms": SESSION_MS,
+            f"{PREFIX}.zookeeper.connection_timeout_ms": 5000,
+            **settings,
+        }
+        schema = pa.schema([("id", pa.int64())])
+        self.ref = create_table(uri, schema=schema, record_key="id", options=self.options)
+
+    def open(self, **settings: object) -> TableRef:
+        keys = {f"{PREFIX}.{key.replace('__', '.')}": value for key, value in settings.items()}
+        return open_ref(self.uri, {**self.options, **keys})
+
+    def lock(self) -> Lock:
+        return lock_of(self.ref, "test")
+
+    def queue(self) -> list[str]:
+        place = place_of(self.ref)
+        client = connection(self.ref.env, place)
+        return client.get_children(place.path) if client.exists(place.path) else []
+
+    def contender(self) -> Any:
+        return contender(self.uri, self.options)
+
+
+@pytest.fixture
+def table(server: ZooKeeperServer, tmp_path: Path) -> Table:
+    return Table(str(tmp_path / "trips"), server)
+
+
+def until(is_so: Callable[[], bool], *, within_s: float = 20) -> float:
+    """Wait until something is so; for how long."""
+    began = time.monotonic()
+    while not is_so():
+        assert time.monotonic() - began < within_s, "it never came"
+        time.sleep(0.005)
+    return time.monotonic() - began
+
+
+# Alone and together
+
+
+def test_one_has_it_and_then_the_other(table: Table) -> None:
+    first, second = table.lock(), table.lock()
+    assert first.try_acquire() is None
+    told = second.try_acquire()
+    assert told is not None
+    me = SystemIds().process()
+    assert (told.app, told.host, told.pid, told.phase) == (me.app, me.host, me.pid, "test")
+    assert second.holder() == told
+    first.confirm()
+    first.check()
+    first.release()
+    until(lambda: second.try_acquire() is None)
+    second.confirm()
+    for call in (first.check, first.confirm):
+        with pytest.raises(LeaseLost):
+            call()
+    second.release()
+    assert second.holder() is None
+    assert table.queue() == []
+
+
+def test_no_update_is_lost(table: Table, tmp_path: Path) -> None:
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    with ExitStack() as stack:
+        processes = [stack.enter_context(table.contender()) for _ in range(4)]
+        for process in processes:
+            process.say("count", counter, 15)
+        assert [process.answer() for process in processes] == ["counted 15"] * 4
+    assert counter.read_text() == "60"
+
+
+def test_threads_of_one_process_share_a_connection(
+    server: ZooKeeperServer, table: Table, tmp_path: Path
+) -> None:
+    other = Table(str(tmp_path / "other"), server)
+    numbers, counts = threading.Lock(), {"inside": 0, "most": 0, "turns": 0}
+
+    def work(uri_of: Table) -> None:
+        for _ in range(5):
+            with held(uri_of.open(), "work"):
+                with numbers:
+                    counts["inside"] += uri_of is table
+                    counts["most"] = max(counts["most"], counts["inside"])
+                time.sleep(0.001)
+                with numbers:
+                    counts["inside"] -= uri_of is table
+                    counts["turns"] += 1
+
+    before = connections(server)
+    threads = [threading.Thread(target=work, args=(each,)) for each in [table, other] * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (counts["most"], counts["turns"]) == (1, 40)
+    assert before == connections(server) == 1
+
+
+def connections(server: ZooKeeperServer) -> int:
+    """How many clients the server has, without the one that asks."""
+    return len(re.findall(r"^ /", server.ask("cons"), re.MULTILINE)) - 1
+
+
+def test_first_come_first_served(table: Table, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with ExitStack() as stack:
+        processes: list[Contender] = []
+        lock = table.lock()
+        assert lock.try_acquire() is None
+        for number in range(5):
+            process = stack.enter_context(table.contender())
+            process.say("append", log, number)
+            until(lambda expected=number + 2: len(table.queue()) == expected)
+            processes.append(process)
+        lock.release()
+        assert [process.answer() for process in processes] == ["appended"] * 5
+    assert log.read_text().split() == list("01234")
+
+
+def test_the_timeout_names_the_holder_and_leaves_the_queue(table: Table) -> None:
+    with table.contender() as other:
+        assert other.ask("try") == "ok"
+        with pytest.raises(LockTimeout) as raised, held(table.open(wait_time_ms=300), "commit"):
+            pass
+        for part in (f"process {other.pid} (test)", "contender.py on ", "hoodoo lock status"):
+            assert part in str(raised.value)
+        assert len(table.queue()) == 1
+
+
+# Those who die, and those who only seem to
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_silent_holder_is_followed(table: Table, how: signal.Signals) -> None:
+    with table.contender() as other:
+        assert other.ask("try") == "ok"
+        assert other.ask("confirm") == "ok"
+        lock = table.lock()
+        assert lock.try_acquire() is not None
+        os.kill(other.pid, how)
+        waited = until(lambda: lock.try_acquire() is None)
+        assert SESSION_MS / 1000 * 0.6 < waited < SESSION_MS / 1000 * 3
+        if how == signal.SIGSTOP:
+            os.kill(other.pid, signal.SIGCONT)
+            # It may not know yet that its session is gone; its own clock does.
+            assert other.ask("check").startswith("LeaseLost")
+            assert other.ask("confirm").startswith("LeaseLost")
+            assert other.ask("release") == "ok"
+            assert other.ask("check").startswith("LeaseLost")
+        lock.confirm()
+        lock.check()
+        lock.release()
+
+
+def test_a_holder_that_only_paused_keeps_it(table: Table) -> None:
+    with table.contender() as other:
+        assert other.ask("try") == "ok"
+        os.kill(other.pid, signal.SIGSTOP)
+        time.sleep(SESSION_MS / 1000 * 0.4)
+        os.kill(other.pid, signal.SIGCONT)
+        assert "in time" in other.ask("check")
+        assert other.ask("confirm") == "ok"
+        assert other.ask("check") == "ok"
+
+
+def test_a_waiter_that_lost_its_session_queues_again(table: Table, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    lock = table.lock()
+    assert lock.try_acquire() is None
+    with table.contender() as first, table.contender() as second:
+        first.say("append", log, "first")
+        until(lambda: len(table.queue()) == 2)
+        os.kill(first.pid, signal.SIGSTOP)
+        until(lambda: len(table.queue()) == 1)
+        second.say("append", log, "second")
+        until(lambda: len(table.queue()) == 2)
+        os.kill(first.pid, signal.SIGCONT)
+        until(lambda: len(table.queue()) == 3)
+        lock.release()
+        assert (first.answer(), second.answer()) == ("appended", "appended")
+    assert log.read_text().split() == ["second", "first"]
+
+
+def test_a_node_that_someone_deleted(table: Table) -> None:
+    lock = table.lock()
+    assert lock.try_acquire() is None
+    place = place_of(table.ref)
+    client = connection(table.ref.env, place)
+    client.delete(f"{place.path}/{table.queue()[0]}")
+    with pytest.raises(LeaseLost, match="gone"):
+        lock.confirm()
+    with pytest.raises(LeaseLost):
+        lock.check()
+    lock.release()
+
+
+def test_break(table: Table) -> None:
+    with table.contender() as other:
+        assert other.ask("try") == "ok"
+        waiting = table.lock()
+        assert waiting.try_acquire() is not None
+        began = time.monotonic()
+        gone = break_lock(table.ref)
+        # Nobody was let in as long as the holder could still publish.
+        assert time.monotonic() - began >= 2 * SESSION_MS / 4 / 1000
+        assert gone is not None
+        assert gone.pid == other.pid
+        assert other.ask("confirm").startswith("LeaseLost")
+        until(lambda: waiting.try_acquire() is None)
+        waiting.release()
+    assert break_lock(table.ref) is None
+
+
+def test_a_marked_holder_may_not_publish(table: Table) -> None:
+    lock = table.lock()
+    assert lock.try_acquire() is None
+    place = place_of(table.ref)
+    client = connection(table.ref.env, place)
+    node = f"{place.path}/{table.queue()[0]}"
+    client.set(node, client.get(node)[0])
+    with pytest.raises(LeaseLost, match="taken away"):
+        lock.confirm()
+    lock.release()
+
+
+# A server that dies, and one that does not answer
+
+
+def test_a_server_that_comes_back_still_has_the_lock(tmp_path: Path) -> None:
+    with zookeeper(tmp_path / "server") as server:
+        long = {f"{PREFIX}.zookeeper.session_timeout_ms": 20_000}
+        table = Table(str(tmp_path / "trips"), server, **long)
+        lock = table.lock()
+        assert lock.try_acquire() is None
+        server.kill()
+        until(lambda: is_lost(lock))
+        server.start()
+        until(lambda: is_confirmed(lock))
+        lock.check()
+        with table.contender() as other:
+            assert "Holder" in other.ask("try")
+        lock.release()
+        assert table.queue() == []
+        drop_connection(table.ref.env, place_of(table.ref))
+
+
+def is_lost(lock: Lock) -> bool:
+    try:
+        lock.check()
+    except LeaseLost as error:
+        return "no connection" in str(error)
+    return False
+
+
+def is_confirmed(lock: Lock) -> bool:
+    try:
+        lock.confirm()
+    except LeaseLost:
+        return False
+    return True
+
+
+def test_requests_without_answer(tmp_path: Path) -> None:
+    """A node whose making got no answer is found again, or goes with its session."""
+    with zookeeper(tmp_path / "server") as server:
+        patient = {
+            f"{PREFIX}.zookeeper.session_timeout_ms": 6000,
+            f"{PREFIX}.zookeeper.connection_timeout_ms": 500,
+        }
+        table = Table(str(tmp_path / "trips"), server, **patient)
+        assert table.queue() == []
+        (server_pid,) = server_pids(server)
+
+        lock = table.lock()
+        os.kill(server_pid, signal.SIGSTOP)
+        told = lock.try_acquire()
+        assert told is not None
+        assert "does not answer" in told.owner
+        os.kill(server_pid, signal.SIGCONT)
+        until(lambda: lock.try_acquire() is None)
+        assert len(table.queue()) == 1
+        lock.release()
+
+        lock = table.lock()
+        os.kill(server_pid, signal.SIGSTOP)
+        assert lock.try_acquire() is not None
+        lock.release()
+        os.kill(server_pid, signal.SIGCONT)
+        until(lambda: table.queue() == [])
+        drop_connection(table.ref.env, place_of(table.ref))
+
+
+def server_pids(server: ZooKeeperServer) -> list[int]:
+    found = re.findall(r"zookeeper\.server\.pid=(\d+)|process_id\s+(\d+)", server.ask("envi"))
+    if found:
+        return [int(a or b) for a, b in found]
+    config = server.ask("conf")
+    directory = re.findall(r"dataDir=(.*?)/data", config)[0]
+    pids = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if f"{directory}/zoo.cfg" in command:
+                pids.append(int(entry.name))
+    return pids
+
+
+def test_no_server(tmp_path: Path, server: ZooKeeperServer) -> None:
+    nowhere = {
+        f"{PREFIX}.zookeeper.url": "127.0.0.1:1",
+        f"{PREFIX}.zookeeper.connection_timeout_ms": 200,
+    }
+    table = Table(str(tmp_path / "trips"), server, **nowhere)
+    with pytest.raises(LockTimeout, match=r"127\.0\.0\.1:1 does not answer"), held(table.ref, "x"):
+        pass
+
+
+# Curator, which Apache Hudi uses
+
+
+@pytest.fixture(scope="module")
+def jvm(server: ZooKeeperServer) -> Iterator[Any]:
+    from importlib.util import find_spec
+
+    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    jars = Path(spec.origin).parent / "jars"
+    port = launch_gateway(classpath=f"{jars}/*", die_on_exit=True, javaopts=["-Xmx128m"])
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+    yield gateway.jvm
+    gateway.shutdown()
+
+
+def test_curator_and_we_keep_each_other_out(
+    jvm: Any, server: ZooKeeperServer, table: Table
+) -> None:
+    retry = jvm.org.apache.curator.retry.RetryOneTime(100)
+    curator = jvm.org.apache.curator.framework.CuratorFrameworkFactory.newClient(
+        server.address, retry
+    )
+    curator.start()
+    place = place_of(table.ref)
+    theirs = jvm.org.apache.curator.framework.recipes.locks.InterProcessMutex(curator, place.path)
+    ms = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+    for _ in range(2):
+        ours = table.lock()
+        assert theirs.acquire(5000, ms)
+        assert ours.try_acquire() is not None
+        theirs.release()
+        until(lambda lock=ours: lock.try_acquire() is None)
+        ours.confirm()
+        assert not theirs.acquire(100, ms)
+        ours.release()
+    # A queue of both kinds: Curator stands behind one of us, and before another.
+    ours, later = table.lock(), table.lock()
+    assert ours.try_acquire() is None
+    acquired: list[bool] = []
+    thread = threading.Thread(target=lambda: acquired.append(theirs.acquire(20_000, ms)))
+    thread.start()
+    until(lambda: len(table.queue()) == 2)
+    assert later.try_acquire() is not None
+    ours.release()
+    thread.join()
+    assert acquired == [True]
+    assert later.try_acquire() is not None
+    curator.close()
+    until(lambda: later.try_acquire() is None)
+    later.release()
+
+
+def test_the_node_of_apache_hudi_names_its_application(table: Table) -> None:
+    place = place_of(table.ref)
+    client = connection(table.ref.env, place)
+    client.create(f"{place.path}/_c_x-lock-0000000000", b"application_id=app-7", makepath=True)
+    told = table.lock().holder()
+    assert told is not None
+    assert told.app == "app-7"
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ({"base_path": "/a", "lock_key": "b"}, "/a/b"),
+        ({"base_path": "a/", "lock_key": "/b/"}, "/a/b"),
+        ({"base_path": "/a", "lock_key": ""}, "/a/trips"),
+    ],
+)
+def test_where_the_lock_is(table: Table, settings: dict[str, str], path: str) -> None:
+    given = {f"zookeeper__{key}": value for key, value in settings.items()}
+    assert place_of(table.open(**given)).path == path
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts"),
+    [
+        ("a", "a:2181"),
+        ("a, b:99 ,c", "a:2181,b:99,c:2181"),
+        ("a:1,b/root", "a:1,b:2181/root"),
+    ],
+)
+def test_servers(table: Table, url: str, hosts: str) -> None:
+    assert place_of(table.open(zookeeper__url=url)).hosts == hosts
+
+
+def test_the_implicit_base_path(table: Table) -> None:
+    """Apache Hudi hashes the table's path, and needs no setting for it."""
+    provider = "org.apache.hudi.client.transaction.lock.ZookeeperBasedImplicitBasePathLockProvider"
+    place = place_of(table.open(provider=provider))
+    assert re.fullmatch(r"/tmp/[0-9A-F]{16}/lock_key", place.path)
+
+
+@pytest.mark.parametrize("key", ["zookeeper__url", "zookeeper__base_path"])
+def test_settings_that_are_needed(table: Table, key: str) -> None:
+    with pytest.raises(ConfigError, match=key.replace("__", ".")):
+        lock_of(table.open(**{key: ""}), "x")
+
+
+def test_without_kazoo(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "kazoo.client", None)
+    ref = table.open(zookeeper__url="127.0.0.1:2")
+    with pytest.raises(ConfigError, match=r"pip install hoodoo\[zookeeper\]"), held(ref, "x"):
+        pass

@@ -1,0 +1,244 @@
+"""Rollback and recover: what dies is undone by others, what lives is left alone."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+
+import pytest
+from support.fixtures import FIXTURES
+from support.fleet import COMPLETED, EXPIRY_S, Fleet, PowerCut, begin_commit, cut_power_at, rows
+
+from hoodoo.errors import AlreadyCommitted, InputError, WriteConflict, WriterAlive
+from hoodoo.format import timeline as codec
+from hoodoo.model import paths
+from hoodoo.model.commit import RollbackMetadata
+from hoodoo.model.instant import Action, InstantTime, State
+from hoodoo.model.plan import RollbackPlan
+from hoodoo.recovery.verdict import Fate
+from hoodoo.timeline.load import read_metadata
+
+TABLE_TYPES = pytest.mark.parametrize("table_type", ["cow", "mor"])
+
+
+def dead_write(fleet: Fleet, verb: str = "create", part: str = "claims") -> InstantTime:
+    """A write that dies at this operation, long enough ago for others to see it."""
+    north = fleet.machine("north")
+    known = {i.requested_time for i in north.ref.load_timeline()}
+    cut_power_at(north, verb, part)
+    with pytest.raises(PowerCut):
+        north.table.upsert(rows(k1=10, k2=20))
+    fleet.die(north)
+    (instant,) = (i for i in north.ref.load_timeline() if i.requested_time not in known)
+    return instant.requested_time
+
+
+@TABLE_TYPES
+def test_a_dead_write_is_undone_and_nothing_of_it_is_left(table_type: str) -> None:
+    fleet = Fleet(table_type)
+    south = fleet.machine("south")
+    south.table.insert(rows(k1=1))
+    before = fleet.data_files()
+    instant = dead_write(fleet)
+    assert len(fleet.data_files()) > len(before)
+    recovered = south.table.recover()
+    assert [done.instant for done in recovered.rolled_back] == [instant]
+    assert fleet.data_files() == before
+    assert south.rows() == {"k1": 1}
+    timeline = south.ref.load_timeline()
+    assert timeline.find(instant) is None
+    (rollback,) = (i for i in timeline if i.action is Action.ROLLBACK)
+    assert rollback.is_completed
+    for left in (paths.heartbeat(instant), paths.heartbeat(rollback.requested_time)):
+        assert not fleet.store.exists(left)
+    assert not list(fleet.store.list(paths.marker_directory(instant), recursive=True))
+    assert not south.table.recover().rolled_back
+    south.table.upsert(rows(k1=5, k2=6))
+    assert south.rows() == {"k1": 5, "k2": 6}
+
+
+def test_the_rollback_instant_has_the_shape_of_apache_hudi_s(rollback_fixture) -> None:  # type: ignore[no-untyped-def] # a fixture of this module
+    """Field by field like one that Hudi wrote, the places and times apart."""
+    fleet = Fleet("mor")
+    south = fleet.machine("south")
+    south.table.insert(rows(k0=0))
+    instant = dead_write(fleet)
+    (done,) = south.table.recover().rolled_back
+    active = south.ref.properties.timeline.active
+    theirs_plan, theirs = rollback_fixture
+    rollback = south.ref.load_timeline().find(done.rollback)
+    assert rollback is not None
+    requested = replace(rollback, state=State.REQUESTED)
+    ours_plan = read_metadata(south.ref.env, south.ref.properties.timeline, requested)
+    ours = read_metadata(south.ref.env, south.ref.properties.timeline, rollback)
+    assert isinstance(ours_plan, RollbackPlan)
+    assert isinstance(ours, RollbackMetadata)
+    assert fleet.store.read(f"{active}/{done.rollback}.rollback.inflight") == b""
+    path = f"{south.ref.uri}/{done.files[0]}"
+    request = replace(
+        theirs_plan.rollback_requests[0], partition_path="part=a", files_to_be_deleted=(path,)
+    )
+    info = replace(theirs_plan.instant_to_rollback, commit_time=instant)
+    assert ours_plan == replace(theirs_plan, instant_to_rollback=info, rollback_requests=(request,))
+    (partition,) = theirs.partition_metadata.values()
+    assert ours == replace(
+        theirs,
+        start_rollback_time=done.rollback,
+        time_taken_in_millis=ours.time_taken_in_millis,
+        commits_rollback=(instant,),
+        instants_rollback=(info,),
+        partition_metadata={
+            "part=a": replace(partition, partition_path="part=a", success_delete_files=(path,))
+        },
+    )
+
+
+@pytest.fixture
+def rollback_fixture():  # type: ignore[no-untyped-def] # plan and metadata of a fixture table
+    (archive,) = FIXTURES.rglob("v9_nonpartitioned_rollback.zip")
+    with zipfile.ZipFile(archive) as files:
+        data = {
+            name.rpartition("/")[2]: files.read(name)
+            for name in files.namelist()
+            if "/timeline/" in name and "rollback" in name.rpartition("/")[2]
+        }
+    plan, metadata = (
+        next(content for name, content in data.items() if name.endswith(end))
+        for end in (".rollback.requested", ".rollback")
+    )
+    return (
+        codec.decode(plan, Action.ROLLBACK, State.REQUESTED),
+        codec.decode(metadata, Action.ROLLBACK, State.COMPLETED),
+    )
+
+
+def test_a_live_write_is_left_alone_and_the_reason_told() -> None:
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    attempt = begin_commit(north)
+    fleet.world.pass_time(5 * EXPIRY_S)
+    (left,) = south.table.recover().left
+    assert left.fate is Fate.LEAVE
+    assert "alive: test app on north" in left.reason
+    attempt.heartbeat.check()
+
+
+def test_a_rollback_that_died_is_finished_by_the_next() -> None:
+    fleet = Fleet()
+    south, east = fleet.machine("south"), fleet.machine("east")
+    east.table.insert(rows(k1=1))
+    before = fleet.data_files()
+    instant = dead_write(fleet)
+    cut_power_at(south, "delete", ".parquet")
+    with pytest.raises(PowerCut):
+        south.table.recover()
+    fleet.die(south)
+    (pending,) = (i for i in east.ref.load_timeline().pending if i.action is Action.ROLLBACK)
+    (done,) = east.table.recover().rolled_back
+    assert (done.instant, done.rollback) == (instant, pending.requested_time)
+    assert fleet.data_files() == before
+
+
+def test_the_next_write_rolls_the_dead_back_if_the_policy_is_eager() -> None:
+    for policy, left in (("EAGER", 0), ("LAZY", 1), ("NEVER", 1)):
+        fleet = Fleet(**{"hoodie.clean.failed.writes.policy": policy})
+        dead_write(fleet)
+        south = fleet.machine("south")
+        south.table.insert(rows(k3=3))
+        assert len(south.ref.load_timeline().pending) == left, policy
+        assert south.rows() == {"k3": 3}
+
+
+def test_a_write_that_fails_rolls_itself_back_at_once() -> None:
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    south.table.insert(rows(k1=1))
+    before = None
+
+    def meanwhile(verb: str, path: str) -> None:
+        nonlocal before
+        if verb == "create" and path.endswith(".marker.MERGE"):
+            north.storage._before = lambda verb, path: None
+            south.table.upsert(rows(k1=2))
+            before = fleet.data_files()
+
+    north.storage._before = meanwhile
+    with pytest.raises(WriteConflict):
+        north.table.upsert(rows(k1=3))
+    assert fleet.data_files() == before
+    assert not south.ref.load_timeline().pending
+    assert south.rows() == {"k1": 2}
+
+
+def test_a_claim_may_not_be_taken_from_a_writer_that_could_still_publish() -> None:
+    fleet = Fleet()
+    south = fleet.machine("south")
+    instant = dead_write(fleet, "create", COMPLETED)  # after the claim, before the completed file
+    claim = fleet.store.read(paths.claim(instant))
+    fleet.store.put(paths.claim(instant), claim)  # as young as can be
+    recovered = south.table.recover()
+    assert not recovered.rolled_back
+    assert [left.reason for left in recovered.left] == ["its commit may still land"]
+    fleet.world.pass_time(EXPIRY_S + 1)
+    assert [done.instant for done in south.table.recover().rolled_back] == [instant]
+    assert json.loads(fleet.store.read(paths.claim(instant)))["ending"] == "rollback"
+
+
+def test_rollback_by_hand() -> None:
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    done = south.table.insert(rows(k1=1))
+    with pytest.raises(AlreadyCommitted):
+        south.table.rollback(done.instant)
+    with pytest.raises(InputError, match="no instant 20200101000000000"):
+        south.table.rollback("20200101000000000")
+    begin_commit(north)
+    fleet.world.pass_time(200)
+    (pending,) = south.ref.load_timeline().pending
+    with pytest.raises(WriterAlive, match="test app on north"):
+        south.table.rollback(pending.requested_time)
+    gone = south.table.rollback(pending.requested_time, force=True)
+    assert gone.instant == pending.requested_time
+    assert south.rows() == {"k1": 1}
+
+
+def test_files_that_appear_behind_a_rollback_s_back_are_swept() -> None:
+    fleet = Fleet()
+    south = fleet.machine("south")
+    south.table.insert(rows(k1=1))
+    before = fleet.data_files()
+    dead_write(fleet)
+    (stray,) = set(fleet.data_files()) - set(before)
+    data = fleet.store.read(stray)
+    south.table.recover()
+    fleet.store.create(stray, data)  # a task that outlived its writer
+    fleet.world.pass_time(EXPIRY_S + 1)
+    assert south.table.recover().swept.data_files == (stray,)
+    assert fleet.data_files() == before
+    fleet.store.create(stray, data)
+    fleet.world.pass_time(EXPIRY_S + 1)
+    assert south.table.recover().swept.data_files == (stray,)
+    fleet.world.pass_time(2 * EXPIRY_S + 1)
+    south.table.recover()
+    for directory in (paths.SWEEPS, paths.CLAIMS, paths.PROBES, paths.HEARTBEATS):
+        assert not list(fleet.store.list(directory)), directory
+
+
+def test_the_sweep_leaves_what_a_commit_names_and_takes_what_it_does_not() -> None:
+    fleet = Fleet()
+    south = fleet.machine("south")
+    north = fleet.machine("north")
+    cut_power_at(north, "delete", ".marker")
+    with pytest.raises(PowerCut):
+        north.table.insert(rows(k1=1))  # committed, but its markers are left
+    (named,) = fleet.data_files()
+    stray = named.replace("_0-0-0_", "_0-0-1_")
+    fleet.store.create(stray, fleet.store.read(named))
+    instant = InstantTime(named.rpartition("_")[2].removesuffix(".parquet"))
+    fleet.store.create(f"{paths.marker_directory(instant)}/{stray}.marker.CREATE", b"")
+    assert not south.table.recover().swept.data_files, "its writer may be alive"
+    fleet.die(north)
+    assert south.table.recover().swept.data_files == (stray,)
+    assert fleet.data_files() == [named]
+    assert south.rows() == {"k1": 1}
