@@ -316,7 +316,7 @@ def test_a_write_is_lost_where_the_rules_find_a_conflict_and_nowhere_else(
     b = Mine.of(Instant(at(20), action, State.INFLIGHT), served)
     assert (a.kind, b.kind) == (INGESTION, COMPACTION if service is compact else LOGS)
     second, first = (b, a) if order == "write first" else (a, b)
-    read = values
+    read = values if service is compact else ours  # the wheel leaves compacted logs out
     is_lost = read(table) != AFTER
     assert bool(check(SIMPLE, second, [as_other(first)])) == is_lost
 

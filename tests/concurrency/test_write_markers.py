@@ -22,7 +22,7 @@ from hoodoo.concurrency.markers import (
 from hoodoo.config.concurrency import MARKER_TYPE, MarkerType
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
-from hoodoo.model.files import BaseFile, parse_data_file
+from hoodoo.model.files import made_by, parse_data_file
 from hoodoo.model.instant import InstantTime, State
 from hoodoo.model.names import MarkerKind, MarkerName
 from hoodoo.model.paths import PartitionPath
@@ -287,7 +287,7 @@ def test_half_deleted_directories_are_read_by_apache_hudi(type: MarkerType, fore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.string())])
 OPTIONS = {
-    "hoodie.parquet.max.file.size": 60_000,
+    "hoodie.parquet.max.file.size": 40_000,
     "hoodie.parquet.block.size": 30_000,
     "hoodie.parquet.small.file.limit": 0,
     "hoodie.parquet.bloom.filter.enabled": False,
@@ -298,6 +298,9 @@ def rows(ids: range, *, large: bool = False) -> pa.Table:
     partitions = [f"p{n % 2}" for n in ids]
     values = [sha256(b"%d" % n).hexdigest() if large else "" for n in ids]
     return pa.table([list(ids), partitions, values], schema=SCHEMA)
+
+
+LARGE = rows(range(2990, 5_400), large=True)
 
 
 @pytest.fixture(scope="module", params=["cow", "mor"])
@@ -327,7 +330,7 @@ def write(storage: MemoryStorage | TracedStorage, type: MarkerType) -> None:
     """Updates in two file groups, and new rows that roll over into several files in each."""
     options = {**OPTIONS, MARKER_TYPE.name: type.value}
     ref = open_ref(storage.uri, options, Env(storage))
-    operations.upsert(ref, rows(range(2990, 5_400), large=True), LocalEngine(threads=1))
+    operations.upsert(ref, LARGE, LocalEngine(threads=1))
 
 
 def data_files(ref: TableRef) -> dict[InstantTime, set[str]]:
@@ -336,9 +339,7 @@ def data_files(ref: TableRef) -> dict[InstantTime, set[str]]:
         partition, _, name = entry.path.rpartition("/")
         file = parse_data_file(PartitionPath(partition), name, 0)
         if file is not None and not entry.path.startswith(".hoodie/"):
-            is_base = isinstance(file, BaseFile)
-            time = file.name.requested_time if is_base else file.name.instant_time
-            found.setdefault(time, set()).add(entry.path)
+            found.setdefault(made_by(file), set()).add(entry.path)
     return found
 
 
@@ -365,6 +366,7 @@ def test_whatever_a_dead_write_left_is_announced(table: MemoryStorage, type: Mar
         MemoryStorage.forget(storage.uri.removeprefix("memory://"))
     print(f"{type.value}: {at} crash points, up to {len(most)} files")
     assert len(most) == 6, "two groups updated, two new ones of two files each"
+    assert len([path for path in most if "-1_" in path]) == 2, "two of them rolled over"
     if any(".log." in path for path in most):
         assert kinds == {(True, MarkerKind.CREATE): 2, (False, MarkerKind.CREATE): 4}
     else:

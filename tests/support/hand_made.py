@@ -48,6 +48,9 @@ class _Held:
     def check(self) -> None: ...
 
 
+HELD = _Held()
+
+
 class HandMade:
     """A table of `id`, `city` (the partition) and `v`."""
 
@@ -64,9 +67,7 @@ class HandMade:
 
     def txn(self) -> Txn:
         """The table's timeline as it is now, as if under the lock."""
-        return Txn(
-            self.ref.env, self.ref.properties.timeline, self.ref.load_timeline(), fence=_Held()
-        )
+        return Txn(self.ref.env, self.ref.properties.timeline, self.ref.load_timeline(), fence=HELD)
 
     def base(
         self,
@@ -80,7 +81,7 @@ class HandMade:
         """A base file with these ids and values, and what a commit says of it."""
         name = BaseFileName(where.file_id, TOKEN, time)
         path = join(where.partition, str(name))
-        options = ParquetOptions(bloom=BloomOptions(1000, 1e-9, 1000) if bloom else None)
+        options = ParquetOptions(bloom=BloomOptions(60_000, 1e-9, 100_000) if bloom else None)
         with self.ref.env.storage.open_write(path) as stream:
             writer = BaseFileWriter(
                 stream,

@@ -1,6 +1,7 @@
 """The `hoodoo` program: its commands, and how it ends.
 
-A command is a function with typer annotations, in a module of its kind; `COMMANDS` registers it.
+A command is a function with typer annotations, in a module of its kind; `COMMANDS` registers it,
+or `GROUPS` if it is one of several under a name.
 It opens the table (`open_given`), asks `hoodoo.inspect` or the API, and prints through `output`.
 Exit codes: 0 done; 1 a `HoodooError`, told in one line on stderr; 2 wrong usage.
 """
@@ -9,14 +10,14 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from hoodoo import __version__
-from hoodoo.cli import create, look
+from hoodoo.cli import create, lock, look
 from hoodoo.cli.output import print_error, print_line
 from hoodoo.errors import HoodooError
 
@@ -28,6 +29,9 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     look.files,
     look.scan,
 )
+GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {
+    "lock": ("Look at the table's lock, or break it.", lock.COMMANDS),
+}
 
 
 class _Commands(TyperGroup):
@@ -50,6 +54,11 @@ app = typer.Typer(
 )
 for _command in COMMANDS:
     app.command()(_command)
+for _name, (_help, _members) in GROUPS.items():
+    _group = typer.Typer(help=_help, no_args_is_help=True, rich_markup_mode=None)
+    for _member, _command in _members.items():
+        _group.command(_member)(_command)
+    app.add_typer(_group, name=_name)
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hoodoo.concurrency.liveness import store_time_ms
 from hoodoo.env import Env
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, naming
 from hoodoo.format import json_object
@@ -40,20 +41,40 @@ def read_claim(env: Env, instant: InstantTime) -> Claimed | None:
         return Claimed(json_object.decode(data, Claim), info.etag, info.modified_ms)
 
 
-def claim_commit(env: Env, instant: InstantTime, claim: Claim) -> Claim | None:
-    """Claim an instant for its commit; if it is claimed already, by whom.
+def claim_commit(env: Env, instant: InstantTime, claim: Claim, *, expiry_ms: int) -> Claim | None:
+    """Claim an instant for its commit; if another's claim stands, that one.
 
-    Needs: a transaction.
-    Order: claim file, put-if-absent.
-    Crash: a claim without a completed file; rollback replaces it once its owner is dead.
+    Needs: a transaction, in which the instant was found pending and this attempt its owner.
+    Order: claim file, put-if-absent; the claim of an epoch before is replaced by condition.
+    Crash: a claim without a completed file; rollback, or the next epoch, replaces it.
     """
     assert claim.ending is Ending.COMMIT
+    path, data = paths.claim(instant), json_object.encode(claim)
     try:
-        create_settled(env, paths.claim(instant), json_object.encode(claim))
+        create_settled(env, path, data)
     except AlreadyExists:
-        present = read_claim(env, instant)
-        return present.claim if present else claim
+        pass
+    else:
+        return None
+    present = read_claim(env, instant)
+    if present is None:
+        raise AlreadyExists(path, "was claimed, and is not any more")
+    is_former = present.claim.ending is Ending.COMMIT and present.claim.epoch < claim.epoch
+    if not is_former or not is_too_old_to_follow(env, present, expiry_ms):
+        return present.claim
+    try:
+        replace_settled(env, path, data, if_match=present.etag)
+    except PreconditionFailed:
+        return present.claim
     return None
+
+
+def is_too_old_to_follow(env: Env, claimed: Claimed, expiry_ms: int) -> bool:
+    """Whether no completed file can follow this commit's claim any more: its owner would be dead.
+
+    Its owner publishes at once after claiming, so what was sent has long landed, or never will.
+    """
+    return store_time_ms(env) - claimed.modified_ms > expiry_ms
 
 
 def claim_rollback(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hoodoo.concurrency.claims import claim_commit, read_claim
 from hoodoo.concurrency.heartbeat import Heartbeat
 from hoodoo.errors import (
+    AlreadyExists,
     Cancelled,
     CommitFailed,
     CommitUnknown,
@@ -113,8 +114,11 @@ def _claim(txn: Txn, attempt: Attempt, completed: Instant) -> Claim:
     name = instant_name(completed, layout=txn.paths.layout)
     claim = Claim(beat.owner, beat.epoch, Ending.COMMIT, by=name)
     try:
-        winner = claim_commit(txn.env, time, claim)
-    except OutcomeUnknown as error:  # it may have landed, but nothing is published under it
+        winner = claim_commit(txn.env, time, claim, expiry_ms=beat.expiry_ms)
+    except (
+        OutcomeUnknown,
+        AlreadyExists,
+    ) as error:  # it may have landed, but nothing is published under it
         raise CommitFailed(f"instant {time} could not be claimed: {error}") from error
     if winner is not None:
         raise HeartbeatLost(f"instant {time} is claimed: {winner.ending.value} {winner.by}")

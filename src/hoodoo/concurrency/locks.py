@@ -45,6 +45,20 @@ def lock_of(ref: TableRef, purpose: str) -> Lock:
             return InProcessLock(ref.env, purpose)
 
 
+def lock_place(ref: TableRef) -> str:
+    """Where the table's lock is, for people."""
+    match ref.config.get(LOCK_PROVIDER):
+        case LockProvider.STORAGE:
+            return lease_terms(ref).path
+        case LockProvider.FILESYSTEM:
+            return file_terms(ref).path
+        case LockProvider.ZOOKEEPER | LockProvider.ZOOKEEPER_IMPLICIT:
+            place = place_of(ref)
+            return f"{place.path} at {place.hosts}"
+        case LockProvider.IN_PROCESS:
+            return "memory of each process; only this one's is seen"
+
+
 def lease_terms(ref: TableRef) -> Terms:
     """The storage lease of a table."""
     validity_s, renew_s = ref.config.get(LEASE_VALIDITY_S), ref.config.get(LEASE_RENEW_S)
@@ -111,7 +125,10 @@ def _acquire(ref: TableRef, lock: Lock, purpose: str, began: float) -> None:
         left_s = wait_s - (now - began)
         if left_s <= 0:
             raise _timeout(ref, lock.holder() or other, purpose)
-        clock.sleep(min(_pause_s(ref, waited_s=now - began, look_s=now - tried), left_s))
+        pause_s = _pause_s(ref, waited_s=now - began, look_s=now - tried)
+        if isinstance(lock, ZooKeeperLock):
+            pause_s = _SHORTEST_PAUSE_S  # the server keeps the queue, and tells: a look is free
+        clock.sleep(min(pause_s, left_s))
 
 
 def _pause_s(ref: TableRef, *, waited_s: float, look_s: float) -> float:

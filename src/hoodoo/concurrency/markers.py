@@ -18,7 +18,7 @@ from hoodoo.config.concurrency import MarkerType
 from hoodoo.env import Env
 from hoodoo.errors import AlreadyExists, NotFound
 from hoodoo.format import markers as codec
-from hoodoo.model.files import BaseFile, parse_data_file
+from hoodoo.model.files import made_by, parse_data_file
 from hoodoo.model.instant import InstantTime, is_instant_time
 from hoodoo.model.names import MarkerKind, MarkerName
 from hoodoo.model.paths import MARKERS, META, PartitionPath, marker_directory
@@ -125,8 +125,7 @@ def _is_of(marker: MarkerName, instant: InstantTime) -> bool:
     file = parse_data_file(PartitionPath("/".join(segments[:-1])), segments[-1], 0)
     if file is None or marker.kind is MarkerKind.APPEND:
         return file is not None
-    made_by = file.name.requested_time if isinstance(file, BaseFile) else file.name.instant_time
-    return made_by == instant
+    return made_by(file) == instant
 
 
 def delete_markers(env: Env, instant: InstantTime) -> None:

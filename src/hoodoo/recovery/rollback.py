@@ -11,10 +11,14 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.claims import Claimed, claim_rollback, read_claim
+from hoodoo.concurrency.claims import (
+    Claimed,
+    claim_rollback,
+    is_too_old_to_follow,
+    read_claim,
+)
 from hoodoo.concurrency.gate import Attempt, publish
 from hoodoo.concurrency.heartbeat import open_instant
-from hoodoo.concurrency.liveness import store_time_ms
 from hoodoo.concurrency.markers import delete_markers
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.errors import AlreadyCommitted, FormatError
@@ -97,7 +101,7 @@ def _is_void(ref: TableRef, claimed: Claimed, own: Beat | None, expiry_ms: int) 
         return True
     if own is not None and (claim.owner, claim.epoch) == (own.owner, own.epoch):
         return True
-    return store_time_ms(ref.env) - claimed.modified_ms > expiry_ms
+    return is_too_old_to_follow(ref.env, claimed, expiry_ms)
 
 
 def _request(ref: TableRef, path: str) -> RollbackRequest:

@@ -47,7 +47,8 @@ def update_properties(txn: Txn, changes: Mapping[str, str | None]) -> TablePrope
     """Change properties; None removes a key.
 
     Needs: a Txn.
-    Order: lock confirmed; backup created from the present file; file deleted; file created; backup deleted.
+    Order: lock confirmed; backup created from the present file; file deleted; file created;
+    backup deleted.
     Crash: readers use the backup; the next update first restores the file from it.
     """
     storage = txn.env.storage

@@ -27,6 +27,7 @@ class ZooKeeperServer:
     def __init__(self, directory: Path) -> None:
         """Does not start it yet. Raises `ServerUnavailable`."""
         (self.port,) = free_ports(1)
+        self.pid = 0
         self._process = ExitStack()
         self._log = directory / "log"
         (directory / "data").mkdir(parents=True)
@@ -53,6 +54,7 @@ class ZooKeeperServer:
     def start(self) -> None:
         """Start it, or start it again after `kill`; ready when this returns."""
         process = self._process.enter_context(running(self._command, log=self._log))
+        self.pid = process.pid
         wait_until_ready(process, lambda: "Zookeeper version" in self.ask("srvr"), log=self._log)
 
     def kill(self) -> None:

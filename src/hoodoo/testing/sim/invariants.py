@@ -1,0 +1,222 @@
+"""What must hold of a table at every moment, and once the dead are rolled back and swept.
+
+The store is read directly: neither the reader nor the timeline code of the table is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from hoodoo.errors import FormatError
+from hoodoo.format import json_object
+from hoodoo.format import timeline as codec
+from hoodoo.model import paths
+from hoodoo.model.attempt import Beat, Claim, Ending
+from hoodoo.model.commit import CommitMetadata, RollbackMetadata
+from hoodoo.model.files import made_by, parse_data_file
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.names import instant_name, parse_instant
+from hoodoo.model.paths import PartitionPath, TimelinePaths
+from hoodoo.storage.memory import MemoryStorage
+from hoodoo.testing.sim.faults import Operation
+from hoodoo.testing.sim.stage import Violation
+
+TIMELINE = TimelinePaths.of(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A table as it lies in the store."""
+
+    instants: tuple[Instant, ...]
+    """Every file of the timeline."""
+    commits: Mapping[InstantTime, CommitMetadata]
+    rolled_back: Mapping[str, InstantTime]
+    """By completed rollbacks: which instant, by which."""
+    data_files: Mapping[str, InstantTime]
+
+    @property
+    def completed(self) -> list[Instant]:
+        return [instant for instant in self.instants if instant.is_completed]
+
+    def completion_of(self, time: InstantTime) -> InstantTime | None:
+        """When an instant was completed."""
+        return next((i.completion_time for i in self.completed if i.requested_time == time), None)
+
+    def named_files(self) -> set[str]:
+        """Every file that a commit names."""
+        return {
+            stat.path
+            for metadata in self.commits.values()
+            for _, stat in metadata.stats()
+            if stat.path
+        }
+
+
+def look(store: MemoryStorage) -> Truth:
+    """The table as it is now."""
+    instants = tuple(_timeline(store))
+    commits: dict[InstantTime, CommitMetadata] = {}
+    rolled_back: dict[str, InstantTime] = {}
+    for instant in instants:
+        if instant.is_completed:
+            data = store.read(f"{TIMELINE.active}/{instant_name(instant, layout=2)}")
+            match codec.decode(data, instant.action, State.COMPLETED):
+                case CommitMetadata() as metadata:
+                    commits[instant.requested_time] = metadata
+                case RollbackMetadata(commits_rollback=targets):
+                    rolled_back |= dict.fromkeys(targets, instant.requested_time)
+    return Truth(instants, commits, rolled_back, dict(_data_files(store)))
+
+
+def _timeline(store: MemoryStorage) -> Iterator[Instant]:
+    for entry in store.list(TIMELINE.active):
+        instant = parse_instant(entry.path.rpartition("/")[2], layout=2)
+        if instant is not None:
+            yield instant
+
+
+def _data_files(store: MemoryStorage) -> Iterator[tuple[str, InstantTime]]:
+    for entry in store.list("", recursive=True):
+        time = data_file_time(entry.path)
+        if time is not None:
+            yield entry.path, time
+
+
+def data_file_time(path: str) -> InstantTime | None:
+    """The instant of a data file, or None for other paths."""
+    if path.startswith(paths.META):
+        return None
+    partition, _, name = path.rpartition("/")
+    file = parse_data_file(PartitionPath(partition), name, 0)
+    return made_by(file) if file is not None else None
+
+
+def check_always(truth: Truth) -> None:
+    """What holds whenever nobody is in the middle of a step."""
+    seen: dict[InstantTime, Instant] = {}
+    for instant in truth.completed:
+        if instant.action is Action.SAVEPOINT:
+            continue
+        other = seen.setdefault(instant.requested_time, instant)
+        if other is not instant:
+            raise Violation(f"{instant.requested_time} is completed twice: {other}, {instant}")
+        if instant.requested_time in truth.rolled_back:
+            raise Violation(f"{instant} is completed, and rolled back too")
+    for path in sorted(truth.named_files()):
+        if path not in truth.data_files:
+            raise Violation(f"{path} is named by a commit, and not there")
+
+
+def check_settled(store: MemoryStorage, truth: Truth) -> None:
+    """What holds once the dead are rolled back and all is swept."""
+    completed = {instant.requested_time for instant in truth.completed}
+    for instant in truth.instants:
+        if instant.requested_time not in completed:
+            raise Violation(f"{instant} is still pending")
+    strays = sorted(set(truth.data_files) - truth.named_files())
+    if strays:
+        raise Violation(f"files that no commit names: {', '.join(strays)}")
+    for directory in (paths.HEARTBEATS, paths.MARKERS, paths.CLAIMS, paths.SWEEPS, paths.PROBES):
+        left = [entry.path for entry in store.list(directory, recursive=True)]
+        if left:
+            raise Violation(f"left behind: {', '.join(left)}")
+
+
+@dataclass
+class Guard:
+    """Watches each mutation as it lands; keeps what the store does not tell any more."""
+
+    store: MemoryStorage
+    beats: dict[str, tuple[Beat | None, int]] = field(default_factory=dict)
+    made_at: dict[str, int] = field(default_factory=dict)
+    first_deletes: dict[tuple[str, InstantTime], int] = field(default_factory=dict)
+    moves: int = 0
+
+    def __call__(self, operation: Operation) -> None:
+        """Check what this operation must not have done."""
+        self.moves += 1
+        path = operation.path
+        time = data_file_time(path)
+        if time is not None:
+            self._data_file(operation, time)
+        elif path.startswith(f"{paths.HEARTBEATS}/"):
+            self._heartbeat(operation)
+        elif path.startswith(f"{paths.CLAIMS}/"):
+            self._claim(operation)
+        elif path.startswith(f"{TIMELINE.active}/"):
+            self._timeline(operation)
+
+    def _data_file(self, operation: Operation, time: InstantTime) -> None:
+        if operation.verb != "delete":
+            self.made_at[operation.path] = self.moves
+            return
+        self.first_deletes.setdefault((operation.process, time), self.moves)
+        truth = look(self.store)
+        if operation.path in truth.named_files():
+            raise Violation(f"{operation.path} was deleted, and a commit names it")
+
+    def _heartbeat(self, operation: Operation) -> None:
+        """Nobody takes an instant from someone who lives."""
+        path = operation.path
+        before = self.beats.pop(path, None)
+        if operation.verb == "delete":
+            return
+        info = self.store.stat(path)
+        beat = _beat(self.store.read(path))
+        self.beats[path] = (beat, info.modified_ms)
+        if before is None or before[0] is None or beat is None:
+            return
+        if before[0].owner != beat.owner:
+            self._refuse_alive(path, before, info.modified_ms)
+
+    def _refuse_alive(self, path: str, before: tuple[Beat | None, int], now_ms: int) -> None:
+        beat, beaten_ms = before
+        if beat is not None and now_ms - beaten_ms <= beat.expiry_ms:
+            raise Violation(f"{path} was taken from {beat}, {now_ms - beaten_ms} ms after its beat")
+
+    def _claim(self, operation: Operation) -> None:
+        """Nobody rolls back what someone else is still at work on."""
+        if operation.verb == "delete":
+            return
+        info = self.store.stat(operation.path)
+        claim = json_object.decode(self.store.read(operation.path), Claim)
+        instant = operation.path.rpartition("/")[2]
+        path = paths.heartbeat(InstantTime(instant))
+        known = self.beats.get(path)
+        if claim.ending is not Ending.ROLLBACK or known is None or known[0] is None:
+            return
+        if known[0].host != operation.process:  # a write may roll itself back
+            self._refuse_alive(path, known, info.modified_ms)
+
+    def _timeline(self, operation: Operation) -> None:
+        instant = parse_instant(operation.path.rpartition("/")[2], layout=2)
+        if instant is None or not instant.is_completed or operation.verb == "delete":
+            return
+        truth = look(self.store)
+        check_always(truth)
+        for target, rollback in truth.rolled_back.items():
+            if rollback == instant.requested_time:
+                self._rolled_back(truth, operation, InstantTime(target))
+
+    def _rolled_back(self, truth: Truth, operation: Operation, target: InstantTime) -> None:
+        """What was there before a rollback deleted its first file is gone when it ends."""
+        began = self.first_deletes.get((operation.process, target))
+        for path, time in truth.data_files.items():
+            if time == target and began is not None and self.made_at.get(path, 0) < began:
+                raise Violation(f"{path} outlived the rollback of {target}")
+
+
+def _beat(data: bytes) -> Beat | None:
+    try:
+        return json_object.decode(data, Beat)
+    except FormatError:
+        return None
+
+
+def without(truth: Truth, path: str) -> Truth:
+    """The table without one data file: for tests of these checks."""
+    return replace(
+        truth, data_files={p: time for p, time in truth.data_files.items() if p != path}
+    )

@@ -1,0 +1,211 @@
+"""Scenarios about a table: writers whose rows are known, and a model of what must come of them.
+
+Every write carries a key of its own (its witness), which tells whether, and when, it was committed,
+whatever its writer was told. From that the rows of the table follow.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pyarrow as pa
+
+from hoodoo.api import Table
+from hoodoo.engine.local import LocalEngine
+from hoodoo.env import Env
+from hoodoo.errors import CommitUnknown, HoodooError
+from hoodoo.model.instant import InstantTime
+from hoodoo.table.create import create_table
+from hoodoo.table.ref import open_ref
+from hoodoo.testing.sim.faults import Crashed, Kind
+from hoodoo.testing.sim.invariants import Guard, check_always, check_settled, look
+from hoodoo.testing.sim.scenario import Outcome, Scenario
+from hoodoo.testing.sim.seeded import Chances, all_faults
+from hoodoo.testing.sim.stage import Settings, Violation
+from hoodoo.testing.sim.world import Action, Image, World
+
+SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
+EXPIRY_MS = 60_000
+LEASE_MS = 20_000
+OPTIONS: Mapping[str, object] = {
+    "hoodie.client.heartbeat.interval_in_ms": EXPIRY_MS // 3,
+    "hoodie.client.heartbeat.tolerable.misses": 3,
+    "hoodie.write.lock.storage.validity.timeout.secs": LEASE_MS // 1000,
+    "hoodie.write.lock.storage.renew.interval.secs": 2,
+    "hoodie.write.lock.wait_time_ms_between_retry": 2_000,
+    "hoodie.parquet.bloom.filter.enabled": False,
+    "hoodie.parquet.compression.codec": "uncompressed",
+    "hoodie.write.num.retries.on.conflict.failures": 4,
+}
+_images: dict[tuple[object, ...], Image] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Rows of one write; `v` tells them from those of all others."""
+
+    v: int
+    keys: tuple[str, ...]
+    part: str = "p"
+    operation: str = "upsert"
+
+    @property
+    def witness(self) -> str:
+        return f"witness-{self.v}"
+
+    def rows(self) -> pa.Table:
+        keys = [*self.keys, self.witness]
+        return pa.table([keys, [self.part] * len(keys), [self.v] * len(keys)], schema=SCHEMA)
+
+
+@dataclass
+class Ledger:
+    """What writers were told of each write: acknowledged, or refused; nothing if unknown."""
+
+    writes: dict[int, Write] = field(default_factory=dict)
+    acknowledged: dict[int, InstantTime] = field(default_factory=dict)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+class TableScenario(Scenario):
+    """A table with some rows, and actors that write to it and mend it."""
+
+    table_type: ClassVar[str] = "cow"
+    options: ClassVar[Mapping[str, object]] = {}
+    first: ClassVar[Write] = Write(0, ("a", "b", "c"))
+    settings = Settings(skew_ms=2_000)
+    chances = Chances(all_faults(0.02, but=[Kind.JUMP_STORE]), pause_ms=400_000)
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+
+    @abstractmethod
+    def actors(self) -> Mapping[str, Action]: ...
+
+    # -- the world ----------------------------------------------------------------------------
+
+    def setup(self, world: World) -> None:
+        """A table with the first write in it, made once and then taken over by each run."""
+        key = (self.table_type, tuple(self.options.items()), self.first)
+        if key not in _images:
+            world.do("founder", self._found)
+            _images[key] = world.image()
+        else:
+            world.load(_images[key])
+        self.ledger.writes[self.first.v] = self.first
+        truth = look(world.storage)
+        self.ledger.acknowledged[self.first.v] = truth.completed[0].requested_time
+        world.watch(Guard(world.storage))
+
+    def _found(self, env: Env) -> None:
+        create_table(
+            env.storage.uri,
+            schema=SCHEMA,
+            record_key="id",
+            partition_by="part",
+            table_type=self.table_type,
+            env=env,
+        )
+        self.table(env).insert(self.first.rows())
+
+    def table(self, env: Env, **options: object) -> Table:
+        """The table as a process opens it."""
+        given = {**OPTIONS, **self.options, **options}
+        return Table(open_ref(env.storage.uri, given, env), LocalEngine(threads=1))
+
+    # -- actors -------------------------------------------------------------------------------
+
+    def writer(self, *writes: Write, **options: object) -> Action:
+        """An actor that does these writes, one after the other."""
+        for write in writes:
+            self.ledger.writes[write.v] = write
+
+        def act(env: Env) -> None:
+            table = self.table(env, **options)
+            for write in writes:
+                self._write(table, write)
+
+        return act
+
+    def _write(self, table: Table, write: Write) -> None:
+        do: Callable[[pa.Table], object] = getattr(table, write.operation)
+        try:
+            done = do(write.rows())
+        except CommitUnknown:
+            return
+        except HoodooError as error:
+            self.ledger.refused[write.v] = str(error)
+            return
+        self.ledger.acknowledged[write.v] = done.instant  # type: ignore[attr-defined] # CommitResult
+
+    def medic(self, *, after_ms: int = 0) -> Action:
+        """An actor that recovers the table."""
+
+        def act(env: Env) -> object:
+            env.clock.sleep(after_ms / 1000)
+            return self.table(env).recover()
+
+        return act
+
+    # -- what must hold -----------------------------------------------------------------------
+
+    def check(self, world: World, outcome: Outcome) -> None:
+        for error in outcome.errors.values():
+            if not isinstance(error, HoodooError | Crashed):
+                raise error
+        check_always(look(world.storage))
+        self._mend(world)
+        truth = look(world.storage)
+        check_always(truth)
+        check_settled(world.storage, truth)
+        world.do("reader", self._check_rows)
+        world.do("successor", self.writer(Write(999, ("a", "d"))))
+        if 999 not in self.ledger.acknowledged:
+            raise Violation(f"nobody can write any more: {self.ledger.refused[999]}")
+
+    def _mend(self, world: World) -> None:
+        """Recover until all is quiet: rollbacks, then the two sweeps, then old claims."""
+        for _ in range(4):
+            world.pass_time(EXPIRY_MS + LEASE_MS)
+            world.do("mender", lambda env: self.table(env).recover())
+
+    def _check_rows(self, env: Env) -> None:
+        read = self.table(env).to_arrow(columns=["_hoodie_commit_time", "id", "v"])
+        found: dict[str, tuple[InstantTime, int]] = {}
+        for time, key, v in zip(*(column.to_pylist() for column in read.columns), strict=True):
+            if key in found:
+                raise Violation(f"{key} is there twice")
+            found[key] = (time, v)
+        committed = {
+            v: found[write.witness][0]
+            for v, write in self.ledger.writes.items()
+            if write.witness in found
+        }
+        self._check_told(committed)
+        self._check_values(env, committed, {key: v for key, (_, v) in found.items()})
+
+    def _check_told(self, committed: Mapping[int, InstantTime]) -> None:
+        for v, instant in self.ledger.acknowledged.items():
+            if committed.get(v) != instant:
+                raise Violation(f"write {v} was acknowledged as {instant}, and is not there")
+        for v, reason in self.ledger.refused.items():
+            if v in committed:
+                raise Violation(f"write {v} was refused, and is there: {reason}")
+
+    def _check_values(
+        self, env: Env, committed: Mapping[int, InstantTime], found: Mapping[str, int]
+    ) -> None:
+        """Each key has the value of the last write that was committed with it."""
+        timeline = open_ref(env.storage.uri, OPTIONS, env).load_timeline()
+        ended = {i.requested_time: i.ended_at for i in timeline.completed}
+        expected: dict[str, int] = {}
+        for v, _ in sorted(committed.items(), key=lambda item: ended[item[1]]):
+            write = self.ledger.writes[v]
+            expected |= dict.fromkeys((*write.keys, write.witness), v)
+        if found != expected:
+            wrong = {k: (found.get(k), v) for k, v in expected.items() if found.get(k) != v}
+            wrong |= {k: (v, None) for k, v in found.items() if k not in expected}
+            raise Violation(f"rows are wrong, as (found, expected): {wrong}")

@@ -1,0 +1,216 @@
+"""Leases between real processes, on the disk of this machine and on a real S3 server."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.contender import contender
+
+from hoodoo.concurrency.locks import held, lock_of
+from hoodoo.concurrency.owner import holder_of
+from hoodoo.errors import LockTimeout
+from hoodoo.format.lease import decode
+from hoodoo.model import paths
+from hoodoo.table.create import create_table
+from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.testing.servers import S3Server, ServerUnavailable, seaweedfs
+
+PREFIX = "hoodie.write.lock"
+PROVIDERS = ["storage", "filesystem"]
+SHORT = {
+    f"{PREFIX}.storage.validity.timeout.secs": 3,
+    f"{PREFIX}.storage.renew.interval.secs": 1,
+}
+
+
+def made(uri: str, options: Mapping[str, object]) -> TableRef:
+    schema = pa.schema([("id", pa.int64())])
+    return create_table(uri, schema=schema, record_key="id", options=options)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_no_update_is_lost(tmp_path: Path, provider: str) -> None:
+    uri, options = str(tmp_path / "t"), {f"{PREFIX}.provider": provider}
+    made(uri, options)
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    with ExitStack() as stack:
+        processes = [stack.enter_context(contender(uri, options)) for _ in range(4)]
+        for process in processes:
+            process.say("count", counter, 50)
+        assert [process.answer() for process in processes] == ["counted 50"] * 4
+    assert counter.read_text() == "200"
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_nobody_starves(tmp_path: Path, provider: str) -> None:
+    uri, options = str(tmp_path / "t"), {f"{PREFIX}.provider": provider}
+    made(uri, options)
+    counter, stop = tmp_path / "counter", tmp_path / "stop"
+    counter.write_text("0")
+    with ExitStack() as stack:
+        processes = [stack.enter_context(contender(uri, options)) for _ in range(4)]
+        assert [process.ask("new") for process in processes] == ["ok"] * 4  # all have started
+        for process in processes:
+            process.say("count_until", counter, stop)
+        time.sleep(2)
+        stop.touch()
+        turns = [int(process.answer().removeprefix("counted ")) for process in processes]
+    assert int(counter.read_text()) == sum(turns)
+    print(f"\nturns of four that want the lock all the time, {provider}: {sorted(turns)}")
+    assert min(turns) > 0
+    assert min(turns) >= max(turns) / 20
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_threads_of_one_process_take_turns(tmp_path: Path, provider: str) -> None:
+    ref = made(str(tmp_path / "t"), {f"{PREFIX}.provider": provider})
+    order: list[int] = []
+    started = threading.Semaphore(0)
+
+    def work(me: int) -> None:
+        started.release()
+        with held(ref, "work"):
+            order.append(me)
+
+    with held(ref, "first"):
+        threads = []
+        for me in range(5):
+            thread = threading.Thread(target=work, args=(me,))
+            thread.start()
+            started.acquire()
+            time.sleep(0.05)  # let it stand in line; the order is what is tested
+            threads.append(thread)
+    for thread in threads:
+        thread.join()
+    assert order == list(range(5))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_silent_holder_is_followed(tmp_path: Path, provider: str, how: signal.Signals) -> None:
+    uri, options = str(tmp_path / "t"), {f"{PREFIX}.provider": provider, **SHORT}
+    ref = made(uri, options)
+    with contender(uri, options) as other:
+        assert other.ask("try") == "ok"
+        os.kill(other.pid, how)
+        began = time.monotonic()
+        with held(ref, "commit") as lock:
+            waited = time.monotonic() - began
+            assert 1.5 < waited < 6
+            if how == signal.SIGSTOP:
+                os.kill(other.pid, signal.SIGCONT)
+                assert other.ask("check").startswith("LeaseLost")
+                assert other.ask("confirm").startswith("LeaseLost")
+                other.ask("release")
+            lock.confirm()
+            lock.check()
+            path = paths.LOCK if provider == "storage" else ".hoodie/lock"
+            assert holder_of(decode(ref.env.storage.read(path)).owner).pid == os.getpid()
+
+
+def test_a_lease_is_renewed_beside_the_work(tmp_path: Path) -> None:
+    ref = made(str(tmp_path / "t"), SHORT)
+    with held(ref, "commit") as lock:
+        time.sleep(3.6)  # longer than a lease
+        lock.check()
+        assert lock_of(ref, "other").try_acquire() is not None
+    assert lock_of(ref, "other").holder() is None
+
+
+def test_the_default_keeps_processes_apart(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    made(uri, {})
+    with contender(uri, {}) as other:
+        assert other.ask("try") == "ok"
+        ref = open_ref(uri, {f"{PREFIX}.wait_time_ms": 100})
+        with pytest.raises(
+            LockTimeout, match=rf"contender\.py on .*, process {other.pid} \(test\)"
+        ):
+            held(ref, "commit").__enter__()
+    assert re.fullmatch(
+        rb'\{"expired":false,"validUntil":\d{13},"owner":"[^"]+"\}',
+        ref.env.storage.read(paths.LOCK),
+    )
+
+
+def test_in_process(tmp_path: Path) -> None:
+    options = {f"{PREFIX}.provider": "in_process"}
+    ref = made(str(tmp_path / "t"), options)
+    inside, most = [0], [0]
+
+    def work() -> None:
+        for _ in range(50):
+            with held(open_ref(ref.uri, options), "work") as lock:
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                time.sleep(0.0001)
+                lock.confirm()
+                lock.check()
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    brief = open_ref(ref.uri, {**options, f"{PREFIX}.wait_time_ms": 10})
+    with held(ref, "begin"):
+        with pytest.raises(LockTimeout, match=rf"process {os.getpid()} \(begin\)"):
+            held(brief, "commit").__enter__()
+        assert lock_of(brief, "look").try_acquire() is not None
+    assert lock_of(brief, "look").holder() is None
+    assert list(ref.env.storage.list(".hoodie/.locks")) == []
+
+
+# S3
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    try:
+        with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+            yield server
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_no_update_is_lost_on_s3(s3: S3Server, tmp_path: Path, provider: str) -> None:
+    uri = s3.uri(f"{uuid.uuid4()}")
+    options = {f"{PREFIX}.provider": provider, **s3.options}
+    made(uri, options)
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    with ExitStack() as stack:
+        processes = [stack.enter_context(contender(uri, options)) for _ in range(3)]
+        for process in processes:
+            process.say("count", counter, 15)
+        assert [process.answer() for process in processes] == ["counted 15"] * 3
+    assert counter.read_text() == "45"
+
+
+@pytest.mark.server
+def test_a_dead_holder_is_followed_on_s3(s3: S3Server) -> None:
+    uri, options = s3.uri(f"{uuid.uuid4()}"), {**SHORT, **s3.options}
+    ref = made(uri, options)
+    with contender(uri, options) as other:
+        assert other.ask("try") == "ok"
+        assert other.ask("confirm") == "ok"
+        os.kill(other.pid, signal.SIGKILL)
+        began = time.monotonic()
+        with held(ref, "commit") as lock:
+            assert 1.5 < time.monotonic() - began < 8
+            lock.confirm()

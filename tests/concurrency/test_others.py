@@ -1,0 +1,372 @@
+"""What others did since: found for hoodoo's own and foreign instants, archived ones too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.archives import archive
+from support.hand_made import AVRO, HELD, HandMade, at, commit_metadata, group
+
+from hoodoo.concurrency.conflict import Kind, Mine, Other, Touch
+from hoodoo.concurrency.others import WRITER_KEY, load_others, refuse_conflicts
+from hoodoo.config.concurrency import ConflictStrategy
+from hoodoo.env import Env
+from hoodoo.errors import FormatError, WriteConflict
+from hoodoo.format import timeline as codec
+from hoodoo.format.lsm import ArchivedInstant
+from hoodoo.model.files import FileGroupId
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.plan import (
+    ClusteringGroup,
+    ClusteringPlan,
+    CompactionOperation,
+    CompactionPlan,
+    RequestedReplaceMetadata,
+    RestorePlan,
+    SliceInfo,
+)
+from hoodoo.model.stats import WriteStat
+from hoodoo.storage.traced import TracedStorage
+from hoodoo.table.ref import open_ref
+from hoodoo.timeline.load import read_commit
+from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.txn import Txn
+
+SIMPLE, PREFER = ConflictStrategy.SIMPLE, ConflictStrategy.PREFER_WRITER
+
+
+def writer(how: Touch = Touch.APPEND, *where: FileGroupId) -> Mine:
+    return Mine(at(50), Kind.INGESTION, dict.fromkeys(where or [group(1)], how))
+
+
+def stat(where: FileGroupId, **fields: object) -> WriteStat:
+    return WriteStat(file_id=where.file_id, partition_path=where.partition, **fields)
+
+
+def compaction_plan(*where: FileGroupId) -> CompactionPlan:
+    return CompactionPlan(
+        operations=tuple(
+            CompactionOperation(
+                base_instant_time=at(1), file_id=each.file_id, partition_path=each.partition
+            )
+            for each in where
+        )
+    )
+
+
+def clustering_plan(*where: FileGroupId) -> RequestedReplaceMetadata:
+    slices = tuple(SliceInfo(file_id=w.file_id, partition_path=w.partition) for w in where)
+    plan = ClusteringPlan(input_groups=(ClusteringGroup(slices=slices),))
+    return RequestedReplaceMetadata(operation_type="CLUSTER", clustering_plan=plan)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> HandMade:
+    """A table with one commit."""
+    made = HandMade(tmp_path / "t")
+    made.commit(at(1), at(2), stat(group(1)), stat(group(2)))
+    return made
+
+
+def load(
+    table: HandMade, planned_on: Timeline, mine: Mine | None = None, strategy=SIMPLE
+) -> list[Other]:
+    return load_others(table.txn(), strategy, mine or writer(), planned_on)
+
+
+def briefly(found: list[Other]) -> list[tuple[str, Kind, dict[FileGroupId, Touch]]]:
+    return [(other.time, other.kind, dict(other.touched)) for other in found]
+
+
+def reads(table: HandMade, planned_on: Timeline, mine: Mine, strategy=SIMPLE) -> list[str]:
+    """Names of the files that are read to know the others."""
+    storage = TracedStorage(table.ref.env.storage)
+    txn = replace(table.txn(), env=Env(storage))
+    load_others(txn, strategy, mine, planned_on)
+    return [operation.path.rpartition("/")[2] for operation in storage.operations]
+
+
+# -- completed ones ---------------------------------------------------------------------------
+
+
+def test_nobody_else_costs_nothing(table: HandMade) -> None:
+    planned_on = table.txn().timeline
+    table.pending(at(50), Action.DELTA_COMMIT, commit_metadata(stat(group(1))))
+    assert load(table, planned_on) == []
+    assert reads(table, planned_on, writer()) == []
+
+
+def test_completed_since_by_completion_time(table: HandMade) -> None:
+    """Also what was pending when the plan was made, and what has another clock."""
+    table.pending(at(20), Action.DELTA_COMMIT, commit_metadata(stat(group(2))))
+    planned_on = table.txn().timeline
+    table.forget(at(20))
+    table.commit(at(20), at(61), stat(group(2), log_version=1), **{WRITER_KEY: "nightly"})
+    table.commit(at(60), at(62), replaces=(group(3),), action=Action.REPLACE_COMMIT)
+    table.commit(at(0), at(59), stat(group(1), prev_commit=at(1)))
+    found = load(table, planned_on)
+    assert briefly(found) == [
+        (at(0), Kind.INGESTION, {group(1): Touch.REWRITE}),
+        (at(20), Kind.INGESTION, {group(2): Touch.APPEND}),
+        (at(60), Kind.INGESTION, {group(3): Touch.REPLACE}),
+    ]
+    assert [other.owner for other in found] == [None, "nightly", None]
+    assert [other.operation for other in found] == ["UPSERT"] * 3
+    assert [other.schema for other in found] == [AVRO] * 3
+    names = [f"{at(0)}_{at(59)}.deltacommit", f"{at(20)}_{at(61)}.deltacommit"]
+    assert reads(table, planned_on, writer()) == [*names, f"{at(60)}_{at(62)}.replacecommit"]
+
+
+def test_services_tell_what_they_are_and_no_schema(table: HandMade) -> None:
+    planned_on = table.txn().timeline
+    base = table.base(group(1), at(60), {"a": 1}, after=at(1))
+    table.commit(at(60), at(61), base, action=Action.COMPACTION, operation="COMPACT")
+    table.commit(
+        at(62), at(63), replaces=(group(2),), action=Action.CLUSTERING, operation="CLUSTER"
+    )
+    found = load(table, planned_on)
+    assert [(other.kind, other.schema) for other in found] == [
+        (Kind.COMPACTION, None),
+        (Kind.CLUSTERING, None),
+    ]
+    assert [file.path for file in found[0].added] == [base.path]
+
+
+# -- pending ones -----------------------------------------------------------------------------
+
+
+def test_pending_plans_are_read_where_a_rule_looks_at_them(table: HandMade) -> None:
+    table.pending(at(30), Action.COMPACTION, compaction_plan(group(1)))
+    table.pending(at(60), Action.COMPACTION, compaction_plan(group(2)))
+    table.pending(at(61), Action.LOG_COMPACTION, compaction_plan(group(1)))
+    table.pending(at(62), Action.CLUSTERING, clustering_plan(group(1), group(2)))
+    table.pending(at(63), Action.DELTA_COMMIT, commit_metadata(stat(group(1))))
+    now = table.txn().timeline
+    clustering = (at(62), Kind.CLUSTERING, {group(1): Touch.REPLACE, group(2): Touch.REPLACE})
+    later = (at(60), Kind.COMPACTION, {group(2): Touch.REWRITE})
+    logs = (at(61), Kind.LOG_COMPACTION, {group(1): Touch.REWRITE})
+    assert briefly(load(table, now)) == [clustering]
+    assert briefly(load(table, now, writer(Touch.REWRITE))) == [later, logs, clustering]
+    assert briefly(load(table, now, writer(Touch.REPLACE))) == [logs, clustering]
+    assert briefly(load(table, now, strategy=PREFER)) == []
+    assert briefly(load(table, now, writer(Touch.REWRITE), PREFER)) == [later]
+    assert reads(table, now, writer()) == [f"{at(62)}.clustering.requested"]
+    assert reads(table, now, writer(Touch.CREATE), PREFER) == []
+
+
+def test_a_clustering_sees_the_profiles_of_writes_in_progress(table: HandMade) -> None:
+    mine = Mine(at(50), Kind.CLUSTERING, {group(1): Touch.REPLACE})
+    profile = commit_metadata(stat(group(1), num_update_writes=1), stat(FileGroupId("city=sf", "")))
+    table.pending(at(60), Action.DELTA_COMMIT, profile)
+    table.pending(at(61), Action.DELTA_COMMIT, None)
+    now = table.txn().timeline
+    assert briefly(load(table, now, mine)) == []
+    found = load(table, now, mine, PREFER)
+    assert briefly(found) == [
+        (at(60), Kind.INGESTION, {group(1): Touch.REWRITE}),
+        (at(61), Kind.INGESTION, {}),
+    ]
+    assert [other.operation for other in found] == ["UPSERT", "write"]
+
+
+def test_a_service_planned_by_someone_else(table: HandMade) -> None:
+    """Its plan was made on what was completed before it was requested."""
+    table.commit(at(10), at(40), stat(group(1), prev_commit=at(1)))
+    table.pending(at(30), Action.COMPACTION, compaction_plan(group(1)))
+    table.commit(at(20), at(29), stat(group(2), prev_commit=at(1)))
+    mine = Mine(at(30), Kind.COMPACTION, {group(1): Touch.REWRITE})
+    planned_on = table.txn().timeline.ended_until(mine.time)
+    assert briefly(load(table, planned_on, mine)) == [
+        (at(10), Kind.INGESTION, {group(1): Touch.REWRITE})
+    ]
+
+
+# -- taken back -------------------------------------------------------------------------------
+
+
+def test_restores_pending_or_completed_since(table: HandMade) -> None:
+    table.pending(at(5), Action.RESTORE, RestorePlan())
+    both = table.txn().timeline
+    assert briefly(load(table, both)) == [(at(5), Kind.UNDO, {})]
+    done = Timeline.of([*both, Instant(at(5), Action.RESTORE, State.COMPLETED, at(6))])
+    now = replace(table.txn(), timeline=done)
+    assert briefly(load_others(now, SIMPLE, writer(), both)) == [(at(5), Kind.UNDO, {})]
+    assert briefly(load_others(now, SIMPLE, writer(), done)) == []
+
+
+def test_a_commit_that_is_gone_was_taken_back(table: HandMade) -> None:
+    table.commit(at(3), at(4), stat(group(1), prev_commit=at(1)))
+    planned_on = table.txn().timeline
+    table.forget(at(3))
+    assert briefly(load(table, planned_on)) == [(at(3), Kind.UNDO, {})]
+    table.pending(at(3), Action.DELTA_COMMIT, commit_metadata())
+    assert briefly(load(table, planned_on)) == [(at(3), Kind.UNDO, {})]
+
+
+def test_a_pending_write_that_is_gone_is_nothing(table: HandMade) -> None:
+    table.pending(at(3), Action.DELTA_COMMIT, commit_metadata())
+    planned_on = table.txn().timeline
+    table.forget(at(3))
+    assert load(table, planned_on) == []
+
+
+# -- archived meanwhile -----------------------------------------------------------------------
+
+
+def put_away(table: HandMade, *times: InstantTime, keep: bool = False) -> None:
+    """Archive these commits, and leave their files if the archiver crashed."""
+    ref = table.ref
+    paths, timeline = ref.properties.timeline, ref.load_timeline()
+    instants = [timeline.find(time) for time in times]
+    archive(
+        Path(ref.uri.removeprefix("file://")),
+        *(
+            ArchivedInstant(
+                requested_time=instant.requested_time,
+                completion_time=instant.completion_time,
+                action=instant.action,
+                metadata=codec.encode(read_commit(ref.env, paths, instant)),
+            )
+            for instant in instants
+        ),
+    )
+    if not keep:
+        table.forget(*times)
+
+
+def busy(table: HandMade) -> None:
+    """What others did while a write was running: one commit that was pending, and two new ones."""
+    table.forget(at(3))
+    table.commit(at(3), at(60), stat(group(2), log_version=1))
+    table.commit(at(61), at(62), stat(group(1), log_version=1))
+    table.commit(at(63), at(64), stat(group(3)))
+
+
+EXPECTED = [
+    (at(3), Kind.INGESTION, {group(2): Touch.APPEND}),
+    (at(61), Kind.INGESTION, {group(1): Touch.APPEND}),
+    (at(63), Kind.INGESTION, {group(3): Touch.CREATE}),
+]
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2, 3])
+def test_completed_and_archived_meanwhile(table: HandMade, gone: int) -> None:
+    table.pending(at(3), Action.DELTA_COMMIT, commit_metadata())
+    planned_on = table.txn().timeline
+    busy(table)
+    if gone:
+        put_away(table, *[at(1), at(3), at(61)][:gone])
+    assert briefly(load(table, planned_on)) == EXPECTED
+    assert bool([name for name in reads(table, planned_on, writer()) if "manifest" in name]) == (
+        gone > 0
+    )
+
+
+def test_an_archiver_that_crashed_half_way(table: HandMade) -> None:
+    table.pending(at(3), Action.DELTA_COMMIT, commit_metadata())
+    planned_on = table.txn().timeline
+    busy(table)
+    put_away(table, at(1), at(3), at(61), keep=True)
+    table.forget(at(1))
+    assert briefly(load(table, planned_on)) == EXPECTED
+
+
+def test_what_was_archived_before_is_not_new(table: HandMade) -> None:
+    table.commit(at(3), at(4), stat(group(1), prev_commit=at(1)))
+    table.commit(at(5), at(6), stat(group(1), prev_commit=at(3)))
+    planned = table.txn().timeline
+    planned_on = planned.where(lambda instant: instant.requested_time != at(1))
+    table.commit(at(60), at(61), stat(group(2)))
+    put_away(table, at(1), at(3))
+    assert briefly(load(table, planned_on)) == [(at(60), Kind.INGESTION, {group(2): Touch.CREATE})]
+
+
+def test_an_empty_table_that_was_filled_and_archived(tmp_path: Path) -> None:
+    table = HandMade(tmp_path / "t")
+    assert reads(table, Timeline(), writer()) == []
+    table.commit(at(60), at(61), stat(group(1)))
+    table.commit(at(62), at(63), stat(group(2)))
+    put_away(table, at(60))
+    assert [other.time for other in load(table, Timeline())] == [at(60), at(62)]
+
+
+def test_savepoints_stay_behind_when_others_are_archived(table: HandMade) -> None:
+    savepoint = Instant(at(1), Action.SAVEPOINT, State.COMPLETED, at(3))
+    planned_on = Timeline.of([*table.txn().timeline, savepoint])
+    table.commit(at(60), at(61), stat(group(1), prev_commit=at(1)))
+    table.commit(at(62), at(63), stat(group(2)))
+    put_away(table, at(60))
+    now = table.txn()
+    now = replace(now, timeline=Timeline.of([*now.timeline, savepoint]))
+    found = load_others(now, SIMPLE, writer(), planned_on)
+    assert [other.time for other in found] == [at(60), at(62)]
+
+
+def test_an_archived_commit_that_says_nothing_is_an_error(table: HandMade) -> None:
+    planned_on = table.txn().timeline
+    lost = ArchivedInstant(
+        requested_time=at(60), completion_time=at(61), action=Action.DELTA_COMMIT
+    )
+    put_away(table, at(1))
+    archive(Path(table.ref.uri.removeprefix("file://")), lost)
+    with pytest.raises(FormatError, match=f"history, {at(60)}.deltacommit.completed"):
+        load(table, planned_on)
+
+
+# -- all of it --------------------------------------------------------------------------------
+
+
+def test_conflicts_are_refused_with_owners(table: HandMade) -> None:
+    planned_on = table.txn().timeline
+    table.commit(at(60), at(61), stat(group(2), prev_commit=at(1)))
+    asked: list[str] = []
+
+    def owner_of(time: InstantTime) -> str | None:
+        asked.append(time)
+        return "nightly on node7"
+
+    others = refuse_conflicts(table.txn(), SIMPLE, writer(), planned_on, owner_of)
+    assert [other.time for other in others] == [at(60)]
+    assert asked == []
+    mine = writer(Touch.APPEND, group(1), group(2))
+    with pytest.raises(WriteConflict, match=r"UPSERT by nightly on node7\): it wrote to") as info:
+        refuse_conflicts(table.txn(), SIMPLE, mine, planned_on, owner_of)
+    assert info.value.others == (at(60),)
+    assert info.value.file_groups == (str(group(2)),)
+    assert asked == [at(60)]
+
+
+WRITTEN = [Touch.CREATE]
+OVERWRITTEN = [Touch.CREATE, Touch.REPLACE]
+
+
+@pytest.mark.parametrize(
+    ("name", "updated", "compacted"),
+    [
+        ("cow/v9_txns_simple_meta", [Touch.REWRITE], []),
+        ("mor-avro/v9_txns_simple_meta", [Touch.APPEND], [(Kind.COMPACTION, [Touch.REWRITE])]),
+    ],
+)
+def test_commits_of_apache_hudi(unpack, name: str, updated, compacted) -> None:
+    """All but the first commit of a table that Apache Hudi wrote."""
+    ref = open_ref(str(unpack(name)))
+    timeline = ref.load_timeline()
+    txn = Txn(ref.env, ref.properties.timeline, timeline, fence=HELD)
+    planned_on = timeline.ended_until(timeline.commits.instants[0].ended_at)
+    found = load_others(txn, SIMPLE, writer(), planned_on)
+    assert [(other.kind, sorted(set(other.touched.values()))) for other in found] == [
+        *[(Kind.INGESTION, updated)] * 5,
+        (Kind.INGESTION, WRITTEN),
+        (Kind.INGESTION, OVERWRITTEN),
+        *[(Kind.INGESTION, WRITTEN)] * 2,
+        *compacted,
+        (Kind.CLUSTERING, OVERWRITTEN),
+        (Kind.INGESTION, WRITTEN),
+    ]
+    for other in found:
+        metadata = read_commit(ref.env, ref.properties.timeline, other.instant)
+        assert set(other.touched) == metadata.file_groups() | metadata.replaced_file_groups()
+        assert {file.path for file in other.added} == set(metadata.written_files())
+        assert bool(other.schema) == (other.kind is Kind.INGESTION)

@@ -1,0 +1,98 @@
+"""What must be true of a table once its dead are rolled back and swept."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from hudi import HudiTableBuilder
+from support.processes import until
+
+import hoodoo
+from hoodoo.model import paths
+from hoodoo.model.names import parse_instant
+from hoodoo.storage.local import LocalStorage
+from hoodoo.table.listing import DirectoryLister
+from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.timeline.load import read_commit
+
+LEFTOVERS = (paths.HEARTBEATS, paths.MARKERS, paths.CANCELS, paths.OWN)
+
+
+def recover_wholly(uri: str, options: Mapping[str, object], *, within_s: float) -> float:
+    """Recover until nothing is pending and nothing is left over; how many seconds that took."""
+    table, ref = hoodoo.open_table(uri, options), open_ref(uri, options)
+    began = time.monotonic()
+
+    def is_clean() -> bool:
+        table.recover()
+        return not ref.load_timeline().pending and not leftovers(ref)
+
+    until(f"recovered and swept: {uri}", is_clean, within_s=within_s)
+    return time.monotonic() - began
+
+
+def leftovers(ref: TableRef) -> list[str]:
+    """Heartbeats, markers, claims, probes and notes that are there."""
+    return [
+        entry.path
+        for directory in LEFTOVERS
+        for entry in ref.env.storage.list(directory, recursive=True)
+    ]
+
+
+def check_sound(uri: str, options: Mapping[str, object]) -> list[Mapping[str, Any]]:
+    """Check timeline and files, and that the wheel reads what hoodoo reads; gives the rows."""
+    ref = open_ref(uri, options)
+    check_timeline(ref)
+    check_files(ref)
+    storage = ref.env.storage
+    if isinstance(storage, LocalStorage):  # those of the dead; the sweep takes them after an hour
+        assert set(storage.stale_temporaries(older_than_ms=0)) == _temporaries(storage)
+    ours = hoodoo.open_table(uri, options).to_arrow().to_pylist()
+    assert sorted(ours, key=repr) == sorted(wheel_rows(uri, options, ours), key=repr)
+    return ours
+
+
+def check_timeline(ref: TableRef) -> None:
+    """Nothing is pending, and no instant was completed twice."""
+    directory = ref.properties.timeline
+    completed: Counter[str] = Counter()
+    for entry in ref.env.storage.list(directory.active):
+        instant = parse_instant(entry.path.rpartition("/")[2], layout=directory.layout)
+        if instant is not None and instant.is_completed:
+            completed[instant.requested_time] += 1
+    assert set(completed.values()) <= {1}, completed
+    assert not ref.load_timeline().pending.instants
+    assert not leftovers(ref)
+
+
+def check_files(ref: TableRef) -> None:
+    """The data files are those that commits name: none is missing, none is astray."""
+    named = {
+        stat.path
+        for instant in ref.load_timeline().commits
+        for _, stat in read_commit(ref.env, ref.properties.timeline, instant).stats()
+    }
+    there = {file.path for file in DirectoryLister(ref.env, ref.properties.keys).files()}
+    assert there == named, f"astray: {there - named}, missing: {named - there}"
+
+
+def wheel_rows(
+    uri: str, options: Mapping[str, object], like: list[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """What the `hudi` wheel reads, with the columns in the order of other rows."""
+    storage = {k: str(v) for k, v in options.items() if not k.startswith("hoodie.")}
+    batches = HudiTableBuilder.from_base_uri(uri).with_options(storage).build().read()
+    if not batches:
+        return []
+    return pa.Table.from_batches(batches).select(list(like[0]) if like else []).to_pylist()
+
+
+def _temporaries(storage: LocalStorage) -> set[str]:
+    from hoodoo.storage.local import TEMPORARY
+
+    return {f"{TEMPORARY}/{entry.name}" for entry in storage._scan(TEMPORARY)}
