@@ -10,7 +10,7 @@ SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check fmt lint types test-compat fuzz bench docs pins clean
+.PHONY: help setup demo test test-fast check fmt lint types test-compat fuzz sim sim-nightly bench docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,14 @@ test-compat: $(READY) ## Read and write tables side by side with Apache Hudi (fe
 
 fuzz: $(READY) ## Feed the readers broken files, five times as many as the tests do (SEED=n)
 	HOODOO_FUZZ_SEED=$(SEED) HOODOO_FUZZ_TABLE=400 HOODOO_FUZZ_CODEC=200 $(PYTEST) tests/fuzz -q -s
+
+sim: $(READY) ## Simulate writers, crashes and clocks (SCENARIO=name SEED=n N=seeds SCRIPT='...')
+	$(BIN)/python -m hoodoo.testing.sim --seed $(SEED) $(if $(SCENARIO),--scenario $(SCENARIO)) \
+		$(if $(SCRIPT),--script '$(SCRIPT)' --trace,--count $(or $(N),1))
+
+sim-nightly: $(READY) ## Simulate ten times as much as the tests do, from another seed (SEED=n)
+	HOODOO_SIM_SEEDS=1700 HOODOO_SIM_FIRST_SEED=$(SEED) $(PYTEST) $(APART) tests/sim
+	$(BIN)/python -m hoodoo.testing.sim --scenario same-group --preemptions 2 --cap 5000
 
 bench: $(READY) ## Measure reading, opening and listing
 	$(BIN)/python -m bench

@@ -1,6 +1,6 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | timeline | listing ...]
+python -m bench [reads | timeline | listing | commits | gate | gate-s3 ...]
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import listing, reads, timeline
+from bench import commits, gate, listing, reads, timeline
 
 BENCHES: dict[str, Callable[[Path], None]] = {
     "reads": reads.run,
     "timeline": timeline.run,
     "listing": listing.run,
+    "commits": commits.run,
+    "gate": gate.run,
+    "gate-s3": gate.run_on_s3,
 }
 
 

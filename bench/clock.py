@@ -35,4 +35,8 @@ def ratio_line(what: str, ours: float, theirs: float, aim: float | None = None) 
     verdict = ""
     if aim is not None:
         verdict = f" (aim {aim}x: {'met' if ratio <= aim else 'MISSED'})"
-    return f"{what:<58} {ours:7.3f} s against {theirs:7.3f} s  {ratio:5.2f}x{verdict}"
+    return f"{what:<58} {_time(ours)} against {_time(theirs)}  {ratio:5.2f}x{verdict}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:7.3f} s" if seconds >= 0.1 else f"{seconds * 1000:6.2f} ms"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hoodoo.inspect.files import FilesReport
+    from hoodoo.inspect.locks import LockReport
     from hoodoo.inspect.timeline import InstantReport
     from hoodoo.recovery.recover import Recovered
     from hoodoo.recovery.rollback import RolledBack
@@ -195,13 +196,20 @@ class Table:
     # -- mending ------------------------------------------------------------------------------
 
     def recover(self) -> Recovered:
-        """Roll back writes whose writer died, finish rollbacks that were cut off, and sweep."""
+        """Roll back writes whose writer died, finish rollbacks that were cut off, and sweep.
+
+        Writers that are alive are not disturbed; what was left, and why, is in the answer.
+        """
         from hoodoo.recovery.recover import recover
 
         return recover(self._ref)
 
     def rollback(self, instant: str, *, force: bool = False) -> RolledBack:
-        """Roll back a pending instant; `force` also takes it from a writer that is alive."""
+        """Roll back a pending instant; `force` also takes it from a writer that is alive.
+
+        That writer fails when it wants to commit. Commits that are completed stay: rolling one
+        back is an `AlreadyCommitted`.
+        """
         from hoodoo.recovery.recover import roll_back
 
         return roll_back(self._ref, instant, force=force)
@@ -209,7 +217,7 @@ class Table:
     # -- looking into it ----------------------------------------------------------------------
 
     def timeline(self, *, include_archived: bool = False) -> list[InstantReport]:
-        """Instants, oldest first: action, state, requested, completed, age."""
+        """Instants, oldest first: action, state, requested, completed, owner, age."""
         from hoodoo.inspect.timeline import report_timeline
 
         return report_timeline(self._ref, include_archived=include_archived)
@@ -219,6 +227,12 @@ class Table:
         from hoodoo.inspect.files import report_files
 
         return report_files(self._ref, partition=partition)
+
+    def lock_status(self) -> LockReport:
+        """Who holds the table's lock, since when, and how long yet."""
+        from hoodoo.inspect.locks import lock_status
+
+        return lock_status(self._ref)
 
 
 def _moment(given: str | date | None) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from support.archives import archive
+from support.dead_writes import dead_upsert
 from support.fixtures import fixture_tables
 
 import hoodoo
@@ -117,21 +119,39 @@ def test_schema_shows_nested_columns_and_comments(tmp_path: Path, hoodoo_cli) ->
 
 def test_timeline(trips: Path, hoodoo_cli) -> None:
     headers, _, pending, *done = hoodoo_cli("timeline", trips).rows
-    assert headers == ["requested", "completed", "action", "state", "operation", "age"]
+    assert headers == ["requested", "completed", "action", "state", "operation", "age", "owner"]
     assert pending[:3] == ["20200101000000000", "clustering", "requested"]
     assert pending[3].endswith("d")  # days since
-    assert [words[2:] for words in done] == [
+    assert [words[2:5] for words in done] == [
         ["deltacommit", "completed", operation] for operation in ("INSERT", "UPSERT", "DELETE")
     ]
+    assert [words[-2:] for words in done] == [["process", str(os.getpid())]] * 3
     found = hoodoo_cli("timeline", trips, "--json").json
     assert [one["requested_time"] for one in found] == [words[0] for words in (pending, *done)]
     assert [one["completion_time"] for one in found[1:]] == [words[1] for words in done]
     assert found[0]["age_seconds"] > 5 * 365 * 86_400
 
 
+def test_timeline_tells_who_is_at_work(tmp_path: Path, hoodoo_cli) -> None:
+    table = hoodoo.create_table(str(tmp_path / "t"), schema=SCHEMA, record_key="id")
+    instant = dead_upsert(
+        tmp_path / "t", pa.table({"id": [1], "city": ["sf"], "fare": [1]}, SCHEMA)
+    )
+    who = "nightly load on node7, process 4711 (upsert, begin)"
+    shown = hoodoo_cli("timeline", tmp_path / "t").out.splitlines()
+    assert shown[0].split()[-4:] == ["owner", "sign", "of", "life"]
+    assert f"  {who}  silent for at least 11m " in shown[2]
+    assert shown[2].endswith(": dead")
+    (one,) = hoodoo_cli("timeline", tmp_path / "t", "--json").json
+    assert (one["requested_time"], one["owner"], one["is_dead"]) == (instant, who, True)
+    assert one["silent_seconds"] > one["expiry_seconds"] == 600
+    table.recover()
+    assert "owner" not in hoodoo_cli("timeline", tmp_path / "t").out
+
+
 def test_timeline_limit_never_hides_pending_ones(trips: Path, hoodoo_cli) -> None:
     rows = hoodoo_cli("timeline", trips, "--limit", "1").rows
-    assert [words[-1] for words in rows[3:4]] == ["DELETE"]
+    assert [words[4] for words in rows[3:4]] == ["DELETE"]
     assert rows[2][2] == "requested"
     assert "--limit 0" in hoodoo_cli("timeline", trips, "--limit", "1").out
     assert len(hoodoo_cli("timeline", trips, "--limit", "1", "--json").json) == 2

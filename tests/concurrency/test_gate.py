@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from support.fleet import COMPLETED, EXPIRY_S, Fleet, Machine, begin_commit, rows
@@ -173,22 +174,40 @@ def test_a_claim_without_any_answer_publishes_nothing() -> None:
     assert state_of(fleet, attempt) == "inflight"
 
 
-def test_who_was_fenced_while_its_completed_file_was_under_way_takes_it_back() -> None:
+def test_who_lands_after_others_took_the_lock_and_published_takes_it_back() -> None:
     """Nothing but time stops a request that is under way; what landed too late must go."""
     fleet = Fleet()
-    north = fleet.machine("north")
+    north, south = fleet.machine("north"), fleet.machine("south")
     attempt = begin_commit(north)
-    time = attempt.instant.requested_time
 
     def overtake(verb: str, path: str) -> None:
-        if path.endswith(".commit"):
-            claim = {"owner": "x", "epoch": 1, "ending": "rollback", "by": "20270101000000000"}
-            fleet.store.put(paths.claim(time), json.dumps(claim).encode())
+        if verb == "create" and re.search(COMPLETED, path):
+            north.storage._before = lambda verb, path: None
+            break_lock(south.ref)
+            south.table.insert(rows(k1=1))
 
     north.storage._before = overtake
-    with pytest.raises(HeartbeatLost, match="taken over while publishing"):
+    with pytest.raises(LeaseLost, match="overtaken while it was published"):
         finish(north, attempt)
     assert state_of(fleet, attempt) == "inflight"
+    assert south.rows() == {"k1": 1}
+
+
+def test_who_landed_in_time_stays_even_if_it_hears_of_it_late() -> None:
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    attempt = begin_commit(north)
+
+    def meanwhile(verb: str, path: str) -> None:
+        if verb == "stat" and "table_lock" in path and state_of(fleet, attempt) == "completed":
+            north.storage._before = lambda verb, path: None
+            break_lock(south.ref)
+            south.table.insert(rows(k1=1))
+
+    north.storage._before = meanwhile
+    assert finish(north, attempt).is_completed
+    assert state_of(fleet, attempt) == "completed"
+    assert south.rows() == {"k1": 1}
 
 
 def test_unknown_outcomes_of_a_whole_write_are_left_to_those_who_look() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -187,6 +188,32 @@ def test_a_taken_lease_is_noticed_by_the_next_beat(
         lock.check()
     lock.release()
     assert machines.body().owner == "someone"
+
+
+def test_a_lease_that_someone_marked_as_expired(machines: Machines) -> None:
+    lock = taken(machines.open("a"))
+    body = machines.body()
+    machines.store.put(machines.path, encode(replace(body, expired=True)))
+    with pytest.raises(LeaseLost, match="nobody has it now"):
+        lock.confirm()
+    with pytest.raises(LeaseLost):
+        lock.check()
+    lock.release()
+    assert machines.body().expired
+
+
+def test_since_when(machines: Machines) -> None:
+    first, waiting = taken(machines.open("a")), lock_of(machines.open("b"), "commit")
+    machines.world.pass_time(50)
+    assert waiting.try_acquire() is not None
+    first.release()
+    machines.world.pass_time(5)
+    assert waiting.try_acquire() is None
+    owner = Owner.parse(machines.body().owner)
+    assert owner is not None
+    assert owner.since_ms == machines.world.clocks[0].now_ms()
+    machines.world.pass_time(20)
+    assert Owner.parse(machines.body().owner) == owner
 
 
 # Clocks that are wrong

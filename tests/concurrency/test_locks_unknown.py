@@ -77,6 +77,22 @@ def test_an_acquisition_that_nobody_hears_of_is_given_up(machines: Machines) -> 
     assert is_free(machines)
 
 
+def test_an_acquisition_that_is_interrupted(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Someone presses Ctrl-C after the write has landed, before anybody knows."""
+    ref = machines.open("a")
+
+    def create(path: str, data: bytes) -> None:
+        machines.store.create(path, data)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lossy(ref), "create", create)
+    with pytest.raises(KeyboardInterrupt), held(ref, "commit"):
+        pass
+    assert is_free(machines)
+
+
 @pytest.mark.parametrize("loss", list(Loss))
 def test_renewal(machines: Machines, loss: Loss) -> None:
     ref = machines.open("a")

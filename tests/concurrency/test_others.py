@@ -103,19 +103,19 @@ def test_completed_since_by_completion_time(table: HandMade) -> None:
     table.pending(at(20), Action.DELTA_COMMIT, commit_metadata(stat(group(2))))
     planned_on = table.txn().timeline
     table.forget(at(20))
-    table.commit(at(20), at(61), stat(group(2), log_version=1), **{WRITER_KEY: "nightly"})
+    table.commit(at(20), at(63), stat(group(2), log_version=1), **{WRITER_KEY: "nightly"})
     table.commit(at(60), at(62), replaces=(group(3),), action=Action.REPLACE_COMMIT)
     table.commit(at(0), at(59), stat(group(1), prev_commit=at(1)))
     found = load(table, planned_on)
     assert briefly(found) == [
         (at(0), Kind.INGESTION, {group(1): Touch.REWRITE}),
-        (at(20), Kind.INGESTION, {group(2): Touch.APPEND}),
         (at(60), Kind.INGESTION, {group(3): Touch.REPLACE}),
+        (at(20), Kind.INGESTION, {group(2): Touch.APPEND}),
     ]
-    assert [other.owner for other in found] == [None, "nightly", None]
+    assert [other.owner for other in found] == [None, None, "nightly"]
     assert [other.operation for other in found] == ["UPSERT"] * 3
     assert [other.schema for other in found] == [AVRO] * 3
-    names = [f"{at(0)}_{at(59)}.deltacommit", f"{at(20)}_{at(61)}.deltacommit"]
+    names = [f"{at(0)}_{at(59)}.deltacommit", f"{at(20)}_{at(63)}.deltacommit"]
     assert reads(table, planned_on, writer()) == [*names, f"{at(60)}_{at(62)}.replacecommit"]
 
 
@@ -141,7 +141,7 @@ def test_pending_plans_are_read_where_a_rule_looks_at_them(table: HandMade) -> N
     table.pending(at(30), Action.COMPACTION, compaction_plan(group(1)))
     table.pending(at(60), Action.COMPACTION, compaction_plan(group(2)))
     table.pending(at(61), Action.LOG_COMPACTION, compaction_plan(group(1)))
-    table.pending(at(62), Action.CLUSTERING, clustering_plan(group(1), group(2)))
+    table.pending(at(62), Action.CLUSTERING, clustering_plan(group(1), group(2)), started=True)
     table.pending(at(63), Action.DELTA_COMMIT, commit_metadata(stat(group(1))))
     now = table.txn().timeline
     clustering = (at(62), Kind.CLUSTERING, {group(1): Touch.REPLACE, group(2): Touch.REPLACE})

@@ -31,6 +31,7 @@ OLD = schema(id=pa.string(), n=pa.int32())
 PLUS_A = schema(id=pa.string(), n=pa.int32(), a=pa.string())
 PLUS_B = schema(id=pa.string(), n=pa.int32(), b=pa.string())
 PLUS_AB = schema(id=pa.string(), n=pa.int32(), a=pa.string(), b=pa.string())
+A_FIRST = schema(a=pa.string(), n=pa.int32(), id=pa.string())
 GROWN = schema(id=pa.string(), n=pa.int64())
 FEWER = schema(id=pa.string())
 OTHER_TYPE = schema(id=pa.string(), n=pa.string())
@@ -51,6 +52,7 @@ def rebased(mine: str, *others: Other, planned_on: str | None = OLD) -> str:
         (OLD, OLD, OLD),
         (OLD, PLUS_A, PLUS_A),  # mine would turn it back
         (OLD, GROWN, GROWN),
+        (OLD, A_FIRST, A_FIRST),
         (PLUS_A, PLUS_A, PLUS_A),
         (PLUS_A, PLUS_AB, PLUS_AB),
     ],
@@ -87,6 +89,7 @@ def test_a_change_is_not_hidden_by_a_write_requested_later() -> None:
 def test_the_last_change_counts() -> None:
     others = theirs(PLUS_A, 30, 61), theirs(PLUS_AB, 31, 62), theirs(None, 70, 71)
     assert rebased(OLD, *others) == PLUS_AB
+    assert rebased(OLD, theirs(PLUS_A, 31, 61), theirs(PLUS_AB, 30, 62)) == PLUS_AB
     assert rebased(PLUS_A) == PLUS_A
 
 

@@ -234,6 +234,18 @@ def test_a_waiter_that_lost_its_session_queues_again(table: Table, tmp_path: Pat
     assert log.read_text().split() == ["second", "first"]
 
 
+def test_another_session_is_noticed_at_once(table: Table) -> None:
+    ref = table.open(zookeeper__session_timeout_ms=20_000)
+    lock = lock_of(ref, "test")
+    assert lock.try_acquire() is None
+    connection(ref.env, place_of(ref)).restart()
+    for call in (lock.check, lock.confirm):
+        with pytest.raises(LeaseLost, match=r"session expired|not held"):
+            call()
+    lock.release()
+    drop_connection(ref.env, place_of(ref))
+
+
 def test_a_node_that_someone_deleted(table: Table) -> None:
     lock = table.lock()
     assert lock.try_acquire() is None
@@ -322,7 +334,8 @@ def test_requests_without_answer(tmp_path: Path) -> None:
             f"{PREFIX}.zookeeper.connection_timeout_ms": 500,
         }
         table = Table(str(tmp_path / "trips"), server, **patient)
-        assert table.queue() == []
+        with held(table.ref, "first"):  # makes the path
+            pass
 
         lock = table.lock()
         os.kill(server.pid, signal.SIGSTOP)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from support.archives import archive
 from support.fixtures import fixture_tables
+from support.fleet import EXPIRY_S, Fleet, Machine, begin_commit, rows
 
 import hoodoo
+from hoodoo.concurrency.liveness import store_time_ms
+from hoodoo.concurrency.transaction import transaction
+from hoodoo.env import SystemIds
 from hoodoo.format import lsm
 from hoodoo.inspect.timeline import InstantReport, report_timeline
+from hoodoo.model import paths
 from hoodoo.model.instant import Action, InstantTime
+from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import TableRef, open_ref
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -49,7 +56,8 @@ def test_completed_commits_tell_their_operation(place: Path) -> None:
     assert second.operation == "UPSERT"
     assert first.requested_time < second.requested_time
     assert first.completion_time is not None
-    assert (first.age_seconds, first.owner, first.problem) == (None, None, None)
+    assert (first.age_seconds, first.silent_seconds, first.is_dead) == (None, None, None)
+    assert (first.owner, first.problem) == (str(SystemIds().process()), None)
 
 
 def test_pending_and_aborted_ones_are_there(place: Path) -> None:
@@ -120,6 +128,108 @@ def test_a_damaged_commit_is_shown_with_its_problem(place: Path) -> None:
     assert second.operation is None
     assert second.problem is not None
     assert damaged.name in second.problem
+
+
+# -- who is at work ---------------------------------------------------------------------------
+
+
+def pending(machine: Machine) -> InstantReport:
+    """The report of the one pending instant."""
+    (one,) = report_timeline(machine.ref, last=0)
+    return one
+
+
+def test_a_pending_one_tells_its_owner_and_phase() -> None:
+    fleet = Fleet()
+    north = fleet.machine("north")
+    attempt = begin_commit(north)
+    assert pending(north).owner == "test app on north, process 7 (insert, begin)"
+    attempt.heartbeat.phase = "write"
+    fleet.world.pass_time(EXPIRY_S)  # it beats meanwhile
+    assert pending(north).owner == "test app on north, process 7 (insert, write)"
+
+
+@pytest.mark.parametrize("store_ms", [0, 3_600_000, -3_600_000])
+@pytest.mark.parametrize("wall_ms", [0, 3_600_000, -3_600_000])
+def test_silence_is_measured_by_the_store_alone(store_ms: int, wall_ms: int) -> None:
+    fleet = Fleet(store_ms=store_ms)
+    north, south = fleet.machine("north"), fleet.machine("south", wall_ms=wall_ms)
+    begin_commit(north)
+    north.clock.is_stopped = True
+    fleet.world.pass_time(EXPIRY_S * 0.6)
+    begin_commit(south)  # its heartbeat tells what time it is at least
+    dead, alive = report_timeline(south.ref)
+    assert (dead.silent_seconds, dead.expiry_seconds) == (EXPIRY_S * 0.6, EXPIRY_S)
+    assert (dead.is_dead, alive.is_dead, alive.silent_seconds) == (None, None, 0)
+    fleet.world.pass_time(EXPIRY_S)  # south goes on beating
+    dead, alive = report_timeline(south.ref)
+    assert dead.is_dead is True
+    assert dead.silent_seconds is not None
+    assert EXPIRY_S < dead.silent_seconds <= EXPIRY_S * 1.6
+    assert alive.is_dead is None
+
+
+def test_without_a_sign_of_anyone_else_nothing_is_claimed() -> None:
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    begin_commit(north)
+    fleet.die(north)
+    one = pending(south)
+    assert (one.silent_seconds, one.is_dead) == (0, None)
+    # Who may write can ask the store what time it is.
+    (one,) = report_timeline(south.ref, store_ms=store_time_ms(south.ref.env))
+    assert one.is_dead is True
+    assert one.silent_seconds == 2 * EXPIRY_S + 200
+
+
+def test_a_lock_that_is_taken_is_a_sign_of_time() -> None:
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    begin_commit(north)
+    fleet.die(north)
+    with transaction(south.ref, "look"):
+        pass
+    assert pending(south).is_dead is True
+
+
+def test_foreign_writers(place: Path) -> None:
+    for name in ("commit.requested", "inflight"):
+        touch(place, f"20200102000000000.{name}")
+    (one,) = report_timeline(opened(place), last=0)
+    assert (one.owner, one.is_dead) == ("unknown (no heartbeat)", None)
+    hour_ago = opened(place).env.clock.now_ms() / 1000 - 3600
+    os.utime(place / ".hoodie/timeline/20200102000000000.inflight", (hour_ago, hour_ago))
+    (one,) = report_timeline(opened(place), last=0)
+    assert one.is_dead is True
+    assert one.silent_seconds == pytest.approx(3600, abs=60)
+    heartbeat = place / paths.heartbeat(InstantTime("20200102000000000"))
+    heartbeat.parent.mkdir(exist_ok=True)
+    heartbeat.write_bytes(b"")
+    (one,) = report_timeline(opened(place), last=0)
+    assert (one.owner, one.is_dead) == ("unknown (foreign heartbeat)", None)
+
+
+def test_a_plan_that_waits_has_no_owner(place: Path) -> None:
+    touch(place, "20200101000000000.clustering.requested")
+    (one,) = report_timeline(opened(place), last=0)
+    assert (one.owner, one.silent_seconds, one.is_dead) == (None, None, None)
+    touch(place, "20200101000000000.clustering.inflight")
+    (one,) = report_timeline(opened(place), last=0)
+    assert one.owner == "unknown (no heartbeat)"
+
+
+def test_reports_do_not_write_and_ask_little() -> None:
+    fleet = Fleet()
+    north = fleet.machine("north")
+    north.table.insert(rows(k1=1))
+    storage = TracedStorage(fleet.store)
+    ref = replace(north.ref, env=replace(north.ref.env, storage=storage))
+    report_timeline(ref)
+    assert storage.counts() == {"list": 1, "read": 1}
+    begin_commit(north)
+    storage.clear()
+    assert len(report_timeline(ref)) == 2
+    assert storage.counts() == {"list": 4, "read": 3, "stat": 1}
 
 
 def archived(time: str, action: Action, metadata: bytes | None) -> lsm.ArchivedInstant:

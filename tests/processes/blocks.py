@@ -1,14 +1,16 @@
 """Rows that tell who wrote them, and what a table may hold, given the journals of its writers.
 
-Every write is about one *block*: some rows of one writer, in partitions of its own and, for every
-other block, in shared ones. It writes all rows of the block with its own number, or deletes them
+Every write is about one *block*: some rows of one writer, in partitions of its own and, for most
+blocks, in shared ones. It writes all rows of the block with its own number, or deletes them
 all. A write whose outcome its journal does not tell is there whole, or not at all.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -32,8 +34,8 @@ def rows_of(block: Block, v: int) -> pa.Table:
 
 def _partition(block: Block, i: int) -> str:
     writer, number = block
-    is_shared = number % 2 and i >= ROWS // 2
-    return f"shared{number // 2 % SHARED}" if is_shared else f"own{writer}"
+    is_shared = number % 3 and i >= ROWS // 2
+    return f"shared{number % SHARED}" if is_shared else f"own{writer}"
 
 
 def keys_of(block: Block) -> pa.Table:
@@ -52,12 +54,10 @@ class Ledger:
     versions: dict[Block, set[int | None]] = field(default_factory=dict)
     acknowledged: int = 0
     unknown: int = 0
-    failed: dict[str, int] = field(default_factory=dict)
+    failed: Counter[str] = field(default_factory=Counter)
     next_number: int = 0
-    deleted: set[Block] = field(default_factory=set)
-    """Blocks with a delete that may have happened: nobody writes them again."""
-    made: set[Block] = field(default_factory=set)
-    """Blocks that are surely there, unless deleted."""
+    living: set[int] = field(default_factory=set)
+    """Blocks that are surely there: they can be updated and deleted."""
 
     @classmethod
     def of(cls, writer: int, journals: Iterable[list[dict[str, Any]]]) -> Ledger:
@@ -67,57 +67,66 @@ class Ledger:
             ledger._replay(entries)
         return ledger
 
-    @property
-    def living(self) -> list[int]:
-        """Numbers of the blocks that can be updated and deleted."""
-        return sorted(number for _, number in self.made - self.deleted)
-
     def _replay(self, entries: list[dict[str, Any]]) -> None:
-        for entry, outcome in zip(entries, [*entries[1:], None], strict=True):
+        for entry, outcome in pairwise([*entries, {"word": "unknown"}]):
             if entry["word"] != "intent":
                 continue
-            number, block = entry["number"], (self.writer, entry["block"])
-            self.next_number = number + 1
-            known = self.versions.setdefault(block, {None})
-            after = None if entry["kind"] == "delete" else number
-            word = outcome["word"] if outcome else "unknown"
-            if word == "failed":
-                error = outcome["error"] if outcome else ""
-                self.failed[error] = self.failed.get(error, 0) + 1
+            self.next_number = entry["number"] + 1
+            known = self.versions.setdefault((self.writer, entry["block"]), {None})
+            if outcome["word"] == "failed":
+                self.failed[outcome["error"]] += 1
                 continue
-            if entry["kind"] == "delete":
-                self.deleted.add(block)
-            if word == "ack":
+            if outcome["word"] == "ack":
                 self.acknowledged += 1
-                self.made.add(block)
                 known.clear()
             else:
                 self.unknown += 1
-            known.add(after)
+            if entry["kind"] == "delete":
+                known.add(None)
+                self.living.discard(entry["block"])
+            else:
+                known.add(entry["number"])
+                if outcome["word"] == "ack":
+                    self.living.add(entry["block"])
 
 
-def check_rows(rows: list[Mapping[str, Any]], ledgers: Iterable[Ledger]) -> None:
+Rows = list[Mapping[str, Any]]
+
+
+def check_rows(rows: Rows, ledgers: Iterable[Ledger]) -> None:
     """Every acknowledged write is there, each write whole or not at all, each key once."""
-    ids = [row["id"] for row in rows]
-    assert len(ids) == len(set(ids)), "a key twice"
+    found = versions_in(rows)
     versions = {block: known for ledger in ledgers for block, known in ledger.versions.items()}
-    found: dict[Block, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        writer, number, _ = map(int, row["id"].split("-"))
-        found.setdefault((writer, number), []).append(row)
     assert found.keys() <= versions.keys(), "rows that nobody wrote"
     for block, known in versions.items():
-        check_block(block, found.get(block, []), known)
+        v = found.get(block)
+        assert v in known, f"block {block} is in version {v}, not in one of {known}"
 
 
-def check_block(block: Block, rows: list[Mapping[str, Any]], known: set[int | None]) -> None:
-    """A block is in one of the versions that it may be in, and wholly so."""
-    v = rows[0]["v"] if rows else None
-    assert v in known, f"block {block} is in version {v}, not in one of {known}"
-    if v is not None:
-        wanted = rows_of(block, v).to_pylist()
-        seen = sorted(({name: row[name] for name in SCHEMA.names} for row in rows), key=_by_id)
-        assert seen == sorted(wanted, key=_by_id), f"block {block} is there in part"
+def check_rows_meanwhile(rows: Rows, before: list[Ledger], after: list[Ledger]) -> None:
+    """The same of rows that were read between two looks at the journals."""
+    found = versions_in(rows)
+    for old, new in zip(before, after, strict=True):
+        for block, known in old.versions.items():
+            v = found.get(block)
+            if v is None:
+                assert None in known or block[1] not in new.living, f"block {block} is gone"
+            else:
+                assert v >= min(known - {None}, default=v), f"block {block} went back to {v}"
+    written = {block for ledger in after for block in ledger.versions}
+    assert found.keys() <= written, "rows that nobody wrote"
+
+
+def versions_in(rows: Rows) -> dict[Block, int]:
+    """The version in which each block is there; fails if one is there in part."""
+    found: dict[Block, Rows] = {}
+    for row in rows:
+        writer, number, _ = map(int, row["id"].split("-"))
+        found.setdefault((writer, number), []).append({n: row[n] for n in SCHEMA.names})
+    for block, seen in found.items():
+        wanted = rows_of(block, seen[0]["v"]).to_pylist()
+        assert sorted(seen, key=_by_id) == sorted(wanted, key=_by_id), f"block {block} in part"
+    return {block: seen[0]["v"] for block, seen in found.items()}
 
 
 def _by_id(row: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ def recover_wholly(uri: str, options: Mapping[str, object], *, within_s: float) 
         table.recover()
         return not ref.load_timeline().pending and not leftovers(ref)
 
-    until(f"recovered and swept: {uri}", is_clean, within_s=within_s)
+    until(f"recovered and swept: {uri}", is_clean, within_s=within_s, every_s=0.2)
     return time.monotonic() - began
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -33,11 +35,12 @@ from hoodoo.testing.sim.preemptions import by_preemptions
 from hoodoo.testing.sim.scenario import Outcome, Scenario, run
 from hoodoo.testing.sim.scenarios import scenarios
 from hoodoo.testing.sim.scenarios.toys import CreatedLock, LeasedLock, NaiveLock
-from hoodoo.testing.sim.schedule import Script
+from hoodoo.testing.sim.schedule import FaultAt, Script
 from hoodoo.testing.sim.seeded import Chances, Seeded, all_faults
-from hoodoo.testing.sim.stage import Settings, Violation
-from hoodoo.testing.sim.world import Action, World
+from hoodoo.testing.sim.stage import START_MS, Settings, Violation
+from hoodoo.testing.sim.world import Action, Image, World
 
+CRASH = Fault(Kind.CRASH_BEFORE)
 EXACT = Settings(cost_ms=(10, 10), skew_ms=0)
 
 
@@ -127,20 +130,28 @@ def test_a_script_repeats_a_run() -> None:
         assert again.script == outcome.script
 
 
+def traces(*words: str, hash_seed: int) -> dict[str, str]:
+    """The last trace of each scenario, from a process of its own."""
+    told = subprocess.run(
+        [sys.executable, "-m", "hoodoo.testing.sim", "--trace", *words],
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        capture_output=True,
+        text=True,
+    ).stdout
+    ended = re.split(r"^(\S+): \d+ runs.*$", told, flags=re.MULTILINE)
+    return {
+        name: text.strip("\n").rpartition("\n\n")[2]
+        for text, name in zip(ended[::2], ended[1::2], strict=False)
+    }
+
+
 def test_every_process_repeats_a_run() -> None:
-    traces = set()
-    for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "hoodoo.testing.sim", "--scenario", "toy-lock"]
-        told = subprocess.run(
-            [*command, "--seed", "3", "--trace"],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        traces.add(told.rpartition("toy-lock:")[0])
-    (trace,) = traces
-    assert len(trace.splitlines()) > 20
+    first = traces("--seed", "3", hash_seed=1)
+    assert set(first) == set(scenarios())
+    assert all(len(trace.splitlines()) > 20 for trace in first.values())
+    # Neither what was run before nor the order of sets has a part in it.
+    again = traces("--seed", "2", "--count", "2", hash_seed=2)
+    assert {name for name in first if first[name] != again[name]} == set()
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -246,6 +257,15 @@ def test_who_moves_goes_on_unless_the_script_says_otherwise() -> None:
     assert moves(play(cast, "1>b 3>a 5>b")[0]) == "b#1 a#1 b#2 a#2"
 
 
+def test_those_who_stop_take_turns() -> None:
+    def act(env: Env) -> None:
+        for _ in range(3):
+            env.clock.sleep(1)
+
+    outcome, _ = play({"a": act, "b": act})
+    assert [step.actor for step in outcome.steps if step.verb == "wakes"] == list("ababab")
+
+
 def test_preemptions_make_every_order_once() -> None:
     cast = {"a": puts("s", "s"), "b": puts("s", "s")}
     for at_most, orders in ((0, 2), (1, 4), (2, 6)):
@@ -330,7 +350,19 @@ def test_what_commutes(one: tuple[str, str], other: tuple[str, str], commute: bo
     assert not first.commutes_with(replace(second, process="p"))
 
 
-def test_priorities_and_stubbornness() -> None:
+def test_some_seeds_pick_by_priority() -> None:
+    def is_steady(schedule: Seeded) -> bool:
+        picked = set()
+        for step in range(1000, 1020):  # past all changes of priorities
+            names = ["a", "b", "c"]
+            Random(step).shuffle(names)
+            picked.add(names[schedule.pick(step, names, stays=False)])
+        return len(picked) == 1
+
+    assert 10 < sum(is_steady(Seeded(seed)) for seed in range(100)) < 50
+
+
+def test_stubbornness() -> None:
     cast = {name: puts(*"xyz" * 5) for name in "abc"}
 
     def switches(stay: float | None) -> list[int]:
@@ -460,11 +492,15 @@ def test_a_crash_ends_the_whole_process_and_nobody_else() -> None:
         finally:
             ended.append("woken")
 
-    cast = {"p/one": puts("x", "y"), "p/two": sleep, "q": sleep}
-    outcome, _ = play(cast, "1>p/two 2>q p/one#1=crash_after")
-    assert {name: type(error) for name, error in outcome.errors.items()} == {
-        "p/one": Crashed,
-        "p/two": Crashed,
+    def wait(env: Env) -> None:
+        line = env.clock.line("x")
+        line.enter(0)
+        line.enter(float("inf"))
+
+    cast = {"p/one": puts("x", "y"), "p/two": sleep, "p/three": wait, "q": sleep}
+    outcome, _ = play(cast, "1>p/two 2>p/three 3>q p/one#1=crash_after")
+    assert {name for name, error in outcome.errors.items() if isinstance(error, Crashed)} == {
+        *("p/one", "p/two", "p/three"),
     }
     assert ended == ["woken", "slept", "woken"]
 
@@ -806,11 +842,12 @@ def test_who_waits_in_a_line_may_give_up() -> None:
         began = env.clock.monotonic()
         return env.clock.line("lock").enter(2), env.clock.monotonic() - began
 
-    def wait(env: Env) -> bool:
-        return env.clock.line("lock").enter(60)
+    def wait(env: Env) -> tuple[bool, float]:
+        began = env.clock.monotonic()
+        return env.clock.line("lock").enter(60), env.clock.monotonic() - began
 
     outcome, _ = play({"p/a": hold, "p/b": hurry, "p/c": wait, "q": hold})
-    assert outcome.results == {"p/a": True, "p/b": (False, 2.0), "p/c": True, "q": True}
+    assert outcome.results == {"p/a": True, "p/b": (False, 2.0), "p/c": (True, 10.0), "q": True}
 
 
 def test_names_and_processes_have_lines_of_their_own() -> None:
@@ -858,9 +895,20 @@ def test_clocks_are_off_from_the_start() -> None:
         return env.clock.now_ms(), env.clock.monotonic()
 
     outcome, _ = play({"a": act, "b": act}, settings=Settings(skew_ms=5000))
-    (a_ms, a_s), (b_ms, b_s) = outcome.results["a"], outcome.results["b"]  # type: ignore[misc]  # tuples
+    (a_ms, a_s), (b_ms, b_s) = outcome.results["a"], outcome.results["b"]
     assert 0 < abs(a_ms - b_ms) <= 10_000
     assert abs(a_s - b_s) > 3600
+
+
+def test_the_store_is_off_as_well() -> None:
+    def act(env: Env) -> int:
+        puts("x")(env)
+        return env.storage.stat("x").modified_ms
+
+    make = partial(Play, {"a": act}, Settings(cost_ms=(10, 10), skew_ms=5000))
+    dates = {run(make, Script(seed)).results["a"] for seed in range(10)}
+    assert len(dates) == 10
+    assert all(abs(int(str(date)) - START_MS - 10) <= 5000 for date in dates)
 
 
 def test_time_costs_no_time() -> None:
@@ -1070,12 +1118,12 @@ def test_setup_and_check_run_real_code_alone() -> None:
 
 
 def test_an_image_starts_other_worlds() -> None:
-    first = World(0, EXACT)
+    first = World(EXACT)
     first.do("one", puts("a/x"))
     first.pass_time(1000)
     first.do("two", puts("y"))
     image = first.image()
-    for world in (World(1, EXACT), World(2, EXACT)):
+    for world in (World(EXACT), World(EXACT)):
         world.load(image)
         assert world.image() == image
         assert not world.storage.exists("z")
@@ -1083,6 +1131,45 @@ def test_an_image_starts_other_worlds() -> None:
         new = world.storage.stat("z").modified_ms
         assert new - world.storage.stat("a/x").modified_ms == 1020
     assert not first.storage.exists("z")
+
+
+def test_it_makes_no_difference_who_made_the_image() -> None:
+    images: list[Image] = []
+
+    def prepare(world: World) -> None:
+        if images:
+            world.load(images[0])
+        else:
+            world.do("founder", lambda env: env.storage.put(env.ids.uuid(), b""))
+            images.append(world.image())
+        world.do("second", lambda env: env.storage.put(env.ids.uuid(), b""))
+
+    def act(env: Env) -> object:
+        seen = [(info.path, info.modified_ms) for info in env.storage.list("")]
+        return seen, env.ids.uuid(), env.clock.now_ms(), env.clock.monotonic()
+
+    make = partial(Play, {"a": act}, Settings(), before=prepare)
+    loaded, loaded_again = run(make, Script(1)), run(make, Script(1))
+    images.clear()
+    other = run(make, Script(2))
+    images.clear()
+    made = run(make, Script(1))
+    assert made.results == loaded.results == loaded_again.results
+    assert made.trace == loaded.trace
+    (seen, *_), (other_seen, *_) = made.results["a"], other.results["a"]
+    assert seen == other_seen
+    assert made.results != other.results
+
+
+def test_a_scene_is_set_with_a_fault() -> None:
+    def prepare(world: World) -> None:
+        cast = {"dead": puts("x", "y/1", "z"), "other": puts("y/2")}
+        played = world.play(cast, FaultAt("dead", "y/", CRASH))
+        assert isinstance(played["dead"].error, Crashed)
+
+    outcome, world = play({"a": puts("w")}, before=prepare)
+    assert [info.path for info in world.storage.list("", recursive=True)] == ["w", "x", "y/2"]
+    assert not outcome.script.faults
 
 
 def test_names_of_actors() -> None:
@@ -1152,6 +1239,15 @@ def test_a_trace_is_for_people() -> None:
         "                                    ok, crash after it\n"
         "           0.010  writer         ends      with Crashed\n"
     )
+
+
+def test_the_example_of_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "simulator.md").read_text()
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    exec(compile(example, "simulator.md", "exec"), {"__name__": "example"})
+    assert "an update is lost" in capsys.readouterr().out
+    told = set(re.findall(r"^\| `(\w+)(?::MS)?` \|", page, re.MULTILINE))
+    assert told == set(Kind)
 
 
 def test_the_errors_of_an_outcome_are_those_of_hoodoo() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from hoodoo.errors import OutcomeUnknown
 from hoodoo.storage.base import Storage
 
-MUTATIONS = ("create", "put", "replace", "delete")
+VERBS = ("create", "put", "replace", "delete", "stat", "read")
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Fault:
 
 
 class FaultyStorage:
-    """Any storage, with faults; `before` is called ahead of each mutation."""
+    """Any storage, with faults; `before` is called ahead of each operation on a path."""
 
     def __init__(
         self, inner: Storage, before: Callable[[str, str], None] = lambda verb, path: None
@@ -42,7 +42,7 @@ class FaultyStorage:
 
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self._inner, name)
-        if name not in MUTATIONS:
+        if name not in VERBS:
             return verb
 
         def called(path: str, *args: Any, **kwargs: Any) -> Any:

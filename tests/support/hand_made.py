@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -116,14 +117,24 @@ class HandMade:
         self.ref.env.storage.create(path, data)
         return _stat(where, path, len(data), prev_commit=time, log_version=1, log_offset=0)
 
-    def pending(self, time: InstantTime, action: Action, plan: codec.Metadata | None) -> Instant:
-        """A requested instant with its plan; a write without one is inflight, with a profile."""
-        instant = Instant(time, action, State.REQUESTED)
+    def pending(
+        self,
+        time: InstantTime,
+        action: Action,
+        plan: codec.Metadata | None,
+        *,
+        started: bool = False,
+    ) -> None:
+        """A requested instant with its plan, or a write in progress with its workload profile."""
+        requested = Instant(time, action, State.REQUESTED)
+        inflight = replace(requested, state=State.INFLIGHT)
         if isinstance(plan, CommitMetadata):
-            self._put(instant, None)
-            instant = Instant(time, action, State.INFLIGHT)
-        self._put(instant, plan)
-        return instant
+            self._put(requested, None)
+            self._put(inflight, plan)
+            return
+        self._put(requested, plan)
+        if started:
+            self._put(inflight, None)
 
     def commit(
         self,

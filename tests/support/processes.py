@@ -20,15 +20,23 @@ from typing import Any, Self
 
 _TESTS = Path(__file__).resolve().parents[1]
 _PR_SET_PDEATHSIG = 1
-_POLL_S = 0.01
+_LIBC = ctypes.CDLL(None)
 
 
-def until(what: str, condition: Callable[[], object], *, within_s: float) -> None:
+def until(
+    what: str, condition: Callable[[], object], *, within_s: float, every_s: float = 0.01
+) -> None:
     """Look until something is so; fail, saying what it was, when that takes too long."""
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        time.sleep(_POLL_S)
+        time.sleep(every_s)
+
+
+def be_mortal(deadline_s: int) -> None:
+    """Let the kernel end this process at its deadline, and with the thread that started it."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.alarm(deadline_s)
 
 
 class Journal:
@@ -116,16 +124,7 @@ class Children:
         self._running: list[Child] = []
 
     def start(self, script: Path, spec: Mapping[str, object], *, deadline_s: int) -> Child:
-        """Run a script with the path of its journal, and a spec as JSON.
-
-        The kernel ends the process at its deadline, and when the thread that called this ends.
-        """
-        libc = ctypes.CDLL(None)
-
-        def be_mortal() -> None:
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            signal.alarm(deadline_s)
-
+        """Run a script with the path of its journal and a spec as JSON; see `be_mortal`."""
         stem = self._folder / f"{script.stem}-{len(self._running)}"
         journal, log = Journal(stem.with_suffix(".journal")), stem.with_suffix(".log")
         with log.open("wb") as output:
@@ -135,7 +134,7 @@ class Children:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": str(_TESTS)},
-                preexec_fn=be_mortal,
+                preexec_fn=lambda: be_mortal(deadline_s),
             )
         child = Child(process, log, journal)
         self._running.append(child)

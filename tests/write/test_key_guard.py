@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from support.hand_made import HandMade, at, group
 
+import hoodoo
 from hoodoo.concurrency.conflict import Kind, Mine
 from hoodoo.concurrency.others import load_others
 from hoodoo.config.concurrency import ConflictStrategy
@@ -19,8 +21,10 @@ from hoodoo.errors import FormatError, WriteConflict
 from hoodoo.model.instant import Action
 from hoodoo.model.paths import PartitionPath
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.table.ref import TableRef
+from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.timeline.timeline import Timeline
+from hoodoo.write import operations
+from hoodoo.write.handle import run_handle
 from hoodoo.write.key_guard import colliding_keys, inserted_keys, refuse_collisions
 from hoodoo.write.prepare import Incoming
 
@@ -159,3 +163,45 @@ def test_inserted_keys_by_partition() -> None:
         LA: ["b", "d"],
     }
     assert inserted_keys(incoming, np.array([], np.int64)) == {}
+
+
+# -- through the whole write ------------------------------------------------------------------
+
+SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
+NEW_GROUPS = {"hoodie.parquet.small.file.limit": "0"}
+GUARDED = {**NEW_GROUPS, "hoodie.write.concurrency.key.guard.enable": "true"}
+
+
+def rows(**values: int) -> pa.Table:
+    return pa.table([list(values), list(values.values())], schema=SCHEMA)
+
+
+class Interrupted:
+    """Runs tasks one by one, and after the first ones something else."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile = [meanwhile]
+
+    def map(self, task, items):
+        done = [task(item) for item in items]
+        if task is run_handle and self._meanwhile:
+            self._meanwhile.pop()()
+        return done
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("write", [operations.insert, operations.upsert])
+def test_two_writes_insert_one_key(tmp_path: Path, kind: str, write) -> None:
+    place = str(tmp_path / "t")
+    table = hoodoo.create_table(place, schema=SCHEMA, record_key="id", table_type=kind)
+    table.insert(rows(a=1))
+    other = hoodoo.open_table(place, NEW_GROUPS)
+    engine = Interrupted(lambda: other.upsert(rows(k=2, l=2)))
+    with pytest.raises(WriteConflict, match="others inserted meanwhile: 'k'\\."):
+        write(open_ref(place, GUARDED), rows(k=3, z=3), engine)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == ["a", "k", "l"]
+    engine = Interrupted(lambda: other.upsert(rows(m=4)))
+    write(open_ref(place, GUARDED), rows(z=5), engine)
+    engine = Interrupted(lambda: other.upsert(rows(n=6)))
+    write(open_ref(place, NEW_GROUPS), rows(n=7), engine)  # nobody looks
+    assert sorted(table.to_arrow()["id"].to_pylist()) == ["a", "k", "l", "m", "n", "n", "z"]

@@ -86,7 +86,7 @@ def timeline(
     option: OptionList = None,
     json: Json = False,
 ) -> None:
-    """Instants, oldest first: action, state, age."""
+    """Instants, oldest first: action, state, owner, age."""
     from hoodoo.inspect.timeline import report_timeline
 
     last = effective_limit(limit, as_json=json, default=_INSTANTS)
@@ -220,7 +220,10 @@ def _print_used(headers: Sequence[str], rows: Sequence[Sequence[object]], *, alw
 
 
 def _print_instants(found: Sequence[InstantReport]) -> None:
-    headers = ("requested", "completed", "action", "state", "operation", "age", "owner", "problem")
+    headers = (
+        *("requested", "completed", "action", "state", "operation", "age", "owner"),
+        *("sign of life", "problem"),
+    )
     cells = [
         [
             one.requested_time,
@@ -230,11 +233,19 @@ def _print_instants(found: Sequence[InstantReport]) -> None:
             one.operation,
             output.age_text(one.age_seconds),
             one.owner,
+            _silence(one),
             one.problem,
         ]
         for one in found
     ]
     _print_used(headers, cells, always=5)
+
+
+def _silence(one: InstantReport) -> str | None:
+    if one.silent_seconds is None:
+        return None
+    words = f"silent for at least {output.age_text(one.silent_seconds)}"
+    return f"{words}: dead" if one.is_dead else words
 
 
 def _print_files(report: FilesReport) -> None:

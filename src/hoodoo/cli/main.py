@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from hoodoo import __version__
-from hoodoo.cli import create, lock, look
+from hoodoo.cli import create, lock, look, mend
 from hoodoo.cli.output import print_error, print_line
 from hoodoo.errors import HoodooError
 
@@ -28,6 +28,8 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     look.timeline,
     look.files,
     look.scan,
+    mend.recover,
+    mend.rollback,
 )
 GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {
     "lock": ("Look at the table's lock, or break it.", lock.COMMANDS),

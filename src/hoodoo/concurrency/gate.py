@@ -20,6 +20,7 @@ from hoodoo.errors import (
     FormatError,
     HeartbeatLost,
     IllegalTransition,
+    LeaseLost,
     OutcomeUnknown,
     StorageError,
 )
@@ -27,7 +28,7 @@ from hoodoo.format.timeline import Metadata
 from hoodoo.model import paths
 from hoodoo.model.attempt import Claim, Ending
 from hoodoo.model.instant import Action, Instant, State
-from hoodoo.model.names import instant_name
+from hoodoo.model.names import instant_name, parse_instant
 from hoodoo.model.plan import RollbackPlan
 from hoodoo.timeline import transitions
 from hoodoo.timeline.load import instant_path, read_metadata
@@ -48,10 +49,10 @@ class Attempt:
 def publish(txn: Txn, attempt: Attempt, settle: Callable[[], Metadata]) -> Instant:
     """Complete an instant, or leave nothing visible.
 
-    Needs: a Txn. `settle` makes the checks that depend on what is published (conflicts, files,
-    metadata table), and returns the metadata to publish.
+    Needs: a Txn. `settle` makes the checks that depend on what is published (conflicts, metadata
+    table), and returns the metadata to publish.
     Order: state; heartbeat; rollbacks; cancel request; settle; lock confirmed; claim; completed
-    file; claim read back.
+    file; lock looked at.
     Crash: before the claim nothing happened; after it, until the completed file, the instant is
     pending and its claim is replaced by the rollback; after that it is committed.
     """
@@ -64,16 +65,20 @@ def publish(txn: Txn, attempt: Attempt, settle: Callable[[], Metadata]) -> Insta
     metadata = settle()
     txn.fence.confirm()
     claim = _claim(txn, attempt, completed)
-    txn.fence.check()
-    heartbeat.check()
+
+    def refuse_late() -> None:
+        txn.fence.check()
+        heartbeat.check()
+
+    refuse_late()
     try:
-        transitions.complete(txn, completed, metadata)
+        transitions.complete(txn, completed, metadata, before_retry=refuse_late)
+        _refuse_overtaken(txn, completed, claim)
     except OutcomeUnknown as error:
         raise CommitUnknown(
             f"the store does not tell whether instant {instant.requested_time} was committed "
-            f"({error}); look at the timeline before writing these rows again"
+            f"({error}); look at the timeline before doing it again"
         ) from error
-    _verify(txn, completed, claim)
     return completed
 
 
@@ -125,18 +130,36 @@ def _claim(txn: Txn, attempt: Attempt, completed: Instant) -> Claim:
     return claim
 
 
-def _verify(txn: Txn, completed: Instant, claim: Claim) -> None:
-    """Was the claim ours when the completed file landed?
+def _refuse_overtaken(txn: Txn, completed: Instant, claim: Claim) -> None:
+    """Take back what landed after the lock had gone to others, and they had published.
 
-    Only a request that was under way for longer than a dead owner's claim is honoured can meet
-    another claim here. Its files are gone, so the instant must go too; nobody was told of it.
+    No store can be told to refuse a plain create that comes too late, so the last one to land
+    looks around. If the lock is still ours, nobody can have acted. If not, and others landed
+    before us, they did not know of us: our rows may be missing in what they merged. Or files of
+    ours were deleted, if the claim is not ours any more. Nobody was told of our commit yet.
     """
+    env, time = txn.env, completed.requested_time
     try:
-        present = read_claim(txn.env, completed.requested_time)
-    except (StorageError, FormatError) as error:  # it is published all the same
-        log.warning("unverified time=%s error=%s", completed.requested_time, error)
+        if txn.fence.is_unbroken():
+            return
+        others = _landed_before(txn, completed)
+        claimed = read_claim(env, time)
+    except (StorageError, FormatError) as error:  # it was published in time, as far as we know
+        log.warning("unverified time=%s error=%s", time, error)
         return
-    if present is None or present.claim != claim:
-        log.error("fenced time=%s", completed.requested_time)
-        delete_settled(txn.env, instant_path(txn.paths, completed))
-        raise HeartbeatLost(f"instant {completed.requested_time} was taken over while publishing")
+    if others or claimed is None or claimed.claim != claim:
+        log.error("taken_back time=%s others=%s", time, others)
+        delete_settled(env, instant_path(txn.paths, completed))
+        raise LeaseLost(f"instant {time} was overtaken while it was published: the lock was lost")
+
+
+def _landed_before(txn: Txn, completed: Instant) -> list[str]:
+    """Instants that were completed since the transaction began, and before this one."""
+    known = {instant.requested_time for instant in txn.timeline.completed}
+    landed = {}
+    for entry in txn.env.storage.list(txn.paths.active):
+        instant = parse_instant(entry.path.rpartition("/")[2], layout=txn.paths.layout)
+        if instant is not None and instant.is_completed and instant.requested_time not in known:
+            landed[instant.requested_time] = entry.modified_ms
+    ours_ms = landed.pop(completed.requested_time, 0)
+    return [time for time, landed_ms in landed.items() if landed_ms <= ours_ms]

@@ -17,14 +17,15 @@ class InProcessLock:
     def __init__(self, env: Env, phase: str) -> None:
         self._name = f"in_process {env.storage.uri}"
         self._line = env.clock.line(self._name)
-        self._owner = str(Owner.new(env, phase))
+        self._env = env
+        self._phase = phase
         self._is_held = False
 
     def try_acquire(self) -> Holder | None:
         if not self._line.enter(0):
             return self.holder() or Holder("another thread")
         self._is_held = True
-        _inside[self._name] = self._owner
+        _inside[self._name] = str(Owner.new(self._env, self._phase))
         return None
 
     def confirm(self) -> None:
@@ -33,6 +34,9 @@ class InProcessLock:
     def check(self) -> None:
         if not self._is_held:
             raise LeaseLost("the in_process lock is not held")
+
+    def is_unbroken(self) -> bool:
+        return self._is_held
 
     def release(self) -> None:
         if self._is_held:

@@ -113,7 +113,8 @@ class LeaseLock:
     def __init__(self, env: Env, terms: Terms, phase: str) -> None:
         self._env = env
         self._terms = terms
-        self._owner = str(Owner.new(env, phase, lease_ms=terms.validity_ms))
+        self._me = Owner.new(env, phase, lease_ms=terms.validity_ms)
+        self._owner = str(self._me)
         # Renewals come from a timer and from `confirm`: one at a time.
         self._renewals = env.clock.line(f"renew {terms.path} of {env.storage.uri}")
         self._seen: Seen | None = None
@@ -135,6 +136,8 @@ class LeaseLock:
                 now_ms, monotonic = clock.now_ms(), clock.monotonic()
                 if not may_take(seen, self._terms, now_ms=now_ms, monotonic=monotonic):
                     return self._tell(seen)
+            if not self._is_unsure:  # else we must know our text again
+                self._owner = str(replace(self._me, since_ms=clock.now_ms()))
             if self._write(over=None if seen is None else seen.etag):
                 self._keep()
                 return None
@@ -157,6 +160,10 @@ class LeaseLock:
             raise self._lost("it is not held")
         if self._age_ms(held) > self._terms.publish_ms:
             raise self._lost("it was not confirmed in time")
+
+    def is_unbroken(self) -> bool:
+        seen = self._look()
+        return seen is not None and self._is_ours(seen)
 
     def release(self) -> None:
         """Order: replace by an expired lease; or, for the filesystem lock, delete.
@@ -231,20 +238,23 @@ class LeaseLock:
         self._until_ms = max(clock.now_ms() + self._terms.validity_ms, self._until_ms + 1)
         lease = Lease(self._owner, self._until_ms)
         data = codec.encode(lease)
+        was_unsure, self._is_unsure = self._is_unsure, True  # until there is an answer
         try:
             if over is None:
-                etag = storage.create(path, data).etag
+                made = storage.create(path, data)
             else:
-                etag = storage.replace(path, data, if_match=over).etag
+                made = storage.replace(path, data, if_match=over)
         except (AlreadyExists, PreconditionFailed):
+            self._is_unsure = was_unsure
             return False
         except OutcomeUnknown as error:
             log.warning("lease_write_uncertain path=%s reason=%s", path, error)
-            self._is_unsure = True
             seen = self._look()
             if seen is None or seen.lease != lease:
                 return False
             etag = seen.etag
+        else:
+            etag, self._is_unsure = made.etag, was_unsure
         self._held = _Held(etag, sent, lease)
         return True
 
@@ -264,8 +274,7 @@ class LeaseLock:
             seen = self._look()
             if seen is None or not self._is_ours(seen):
                 self._held = None
-                told = "nobody has it now" if seen is None else _words(self._tell(seen))
-                raise self._lost(f"it was taken away; {told}")
+                raise self._lost(f"it was taken away; {self._words(seen)} has it now")
             held = self._held = replace(held, etag=seen.etag)
         raise self._lost("it could not be renewed: the store does not answer")
 
@@ -321,11 +330,12 @@ class LeaseLock:
         left_ms = seen.lease.valid_until_ms + DRIFT_MS - self._env.clock.now_ms()
         return holder_of(seen.lease.owner, expires_in_ms=left_ms)
 
+    def _words(self, seen: Seen | None) -> str:
+        if seen is None or (seen.lease is not None and seen.lease.expired):
+            return "nobody"
+        holder = self._tell(seen)
+        known = holder.app is not None
+        return f"{holder.app} on {holder.host}, process {holder.pid}" if known else holder.owner
+
     def _lost(self, why: str) -> LeaseLost:
         return LeaseLost(f"the lock {self._terms.path} of {self._env.storage.uri} is lost: {why}")
-
-
-def _words(holder: Holder) -> str:
-    if holder.app is None:
-        return f"{holder.owner} has it now"
-    return f"{holder.app} on {holder.host}, process {holder.pid} has it now"

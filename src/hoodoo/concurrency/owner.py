@@ -2,8 +2,8 @@
 
 3f0c...e1 phase=commit since=1767225600000 lease=60000 pid=4711 host=node7 app=nightly load
 
-`since` and `lease` are milliseconds; `lease` is left out where a lock has none. A text that does
-not look like this is a foreign owner's.
+`since` (of the lock; in ZooKeeper, of the place in the queue) and `lease` are milliseconds; `lease`
+is left out where a lock has none. A text that does not look like this is a foreign owner's.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def holder_of(text: str, *, expires_in_ms: int | None = None) -> Holder:
     """What a lock's text tells of its holder."""
     owner = Owner.parse(text)
     if owner is None:
-        return Holder(_one_line(text), expires_in_ms=expires_in_ms)
+        name = _one_line(text) if text.strip() else "someone who gives no name"
+        return Holder(name, expires_in_ms=expires_in_ms)
     return Holder(text, owner.app, owner.host, owner.pid, owner.phase, expires_in_ms)
 
 

@@ -151,6 +151,13 @@ class ZooKeeperLock:
         if self._env.clock.monotonic() - confirmed > self._budget_s:
             raise self._lost("it was not confirmed in time")
 
+    def is_unbroken(self) -> bool:
+        try:
+            self.confirm()
+        except LeaseLost:
+            return False
+        return True
+
     def release(self) -> None:
         """Order: our node deleted.
 

@@ -1,24 +1,37 @@
-"""The timeline for people: every instant with its state, its operation, and its age."""
+"""The timeline for people: every instant with its state, its operation, its owner and its age.
+
+Whether a writer is dead is a question of the store's time, and only a write would tell what time
+it is there. Reports do not write. The newest modification time that they come across is a bound:
+it is at least as late as that, so a writer has been silent for at least so long.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hoodoo.concurrency.heartbeat import read_beat
+from hoodoo.concurrency.liveness import Pulse, default_expiry_ms
+from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.config.table import TIMEZONE
 from hoodoo.errors import FormatError, InputError, NotFound
 from hoodoo.format import timeline as codec
+from hoodoo.model import paths
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.instant import Action, Instant, InstantTime, State, to_epoch_ms
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import instant_path, read_metadata
 
 _COMMITS = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
+_SERVICES = (
+    *(Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING),
+    *(Action.INDEXING, Action.CLEAN),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class InstantReport:
-    """One instant: what it does, how far it got, and since when it is pending."""
+    """One instant: what it does, how far it got, who does it, and since when it is pending."""
 
     requested_time: InstantTime
     completion_time: InstantTime | None
@@ -27,6 +40,13 @@ class InstantReport:
     operation: str | None
     age_seconds: float | None
     owner: str | None
+    """Who is at work on it, or made it, as far as that is told."""
+    silent_seconds: float | None
+    """Pending ones: for how long its owner has shown no sign of life, at least."""
+    expiry_seconds: float | None
+    """Pending ones: the silence after which its owner counts as dead."""
+    is_dead: bool | None
+    """Whether its owner is dead; None where that cannot be told."""
     is_archived: bool
     problem: str | None
 
@@ -39,21 +59,29 @@ class _Entry:
 
 
 def report_timeline(
-    ref: TableRef, *, include_archived: bool = False, last: int | None = None
+    ref: TableRef,
+    *,
+    include_archived: bool = False,
+    last: int | None = None,
+    store_ms: int | None = None,
 ) -> list[InstantReport]:
     """Instants, oldest first; `last` leaves only so many of the newest, and all pending ones.
 
     The operation of a commit is in its file, so one file is read for each commit reported.
+    `store_ms` is the store's time, from those who may write to it.
     """
     entries = [_Entry(instant) for instant in ref.load_timeline()]
     if include_archived:
         entries = _with_archived(ref, entries)
-    return [_report(ref, entry) for entry in _chosen(entries, last)]
+    chosen = _chosen(entries, last)
+    if store_ms is None and any(entry.instant.is_pending for entry in chosen):
+        store_ms = _newest_ms(ref)
+    return [_report(ref, entry, store_ms) for entry in chosen]
 
 
 def report_instant(ref: TableRef, instant: Instant) -> InstantReport:
     """One instant of the active timeline."""
-    return _report(ref, _Entry(instant))
+    return _report(ref, _Entry(instant), _newest_ms(ref) if instant.is_pending else None)
 
 
 def _with_archived(ref: TableRef, active: Sequence[_Entry]) -> list[_Entry]:
@@ -78,24 +106,67 @@ def _chosen(entries: list[_Entry], last: int | None) -> list[_Entry]:
     return [entry for entry in entries[:cut] if entry.instant.is_pending] + entries[cut:]
 
 
-def _report(ref: TableRef, entry: _Entry) -> InstantReport:
+def _report(ref: TableRef, entry: _Entry, store_ms: int | None) -> InstantReport:
     instant = entry.instant
-    operation, problem = _operation(ref, entry)
+    commit, problem = _commit(ref, entry)
+    pulse = _pulse(ref, instant, store_ms) if store_ms is not None else None
     return InstantReport(
         requested_time=instant.requested_time,
         completion_time=instant.completion_time,
         action=instant.action.value,
         state=instant.state.value,
-        operation=operation,
+        operation=commit.operation_type if commit else None,
         age_seconds=_age_seconds(ref, instant) if instant.is_pending else None,
-        owner=None,
+        owner=_owner(pulse, commit),
+        silent_seconds=pulse.silent_ms / 1000 if pulse else None,
+        expiry_seconds=pulse.expiry_ms / 1000 if pulse else None,
+        is_dead=True if pulse and pulse.is_dead else None,
         is_archived=entry.is_archived,
         problem=problem,
     )
 
 
-def _operation(ref: TableRef, entry: _Entry) -> tuple[str | None, str | None]:
-    """What a commit was asked to do; a file that cannot be read is a problem to show."""
+def _owner(pulse: Pulse | None, commit: CommitMetadata | None) -> str | None:
+    if pulse is None:
+        return commit.extra_metadata.get(WRITER_KEY) if commit else None
+    if pulse.beat is not None:
+        return str(pulse.beat)
+    return "unknown (foreign heartbeat)" if pulse.has_heartbeat else "unknown (no heartbeat)"
+
+
+def _pulse(ref: TableRef, instant: Instant, store_ms: int) -> Pulse | None:
+    """The last sign of life of who works on an instant; None if nobody is meant to, or it ended.
+
+    Looked for after the store's time was: whoever beats in between looks younger, not older.
+    """
+    if not instant.is_pending:
+        return None
+    storage, beat, has_heartbeat = ref.env.storage, None, True
+    try:
+        modified_ms = storage.stat(paths.heartbeat(instant.requested_time)).modified_ms
+        beat = read_beat(ref.env, instant.requested_time)
+    except NotFound:
+        if instant.state is State.REQUESTED and instant.action in _SERVICES:
+            return None  # a plan that waits for someone to execute it
+        has_heartbeat = False
+        try:
+            modified_ms = storage.stat(instant_path(ref.properties.timeline, instant)).modified_ms
+        except NotFound:  # completed or rolled back meanwhile
+            return None
+    expiry_ms = beat.expiry_ms if beat else default_expiry_ms(ref)
+    return Pulse(max(0, store_ms - modified_ms), expiry_ms, beat, has_heartbeat)
+
+
+def _newest_ms(ref: TableRef) -> int:
+    """A time that has come for the store: the newest modification time where things happen."""
+    places = (ref.properties.timeline.active, paths.HEARTBEATS, paths.LOCK.rpartition("/")[0])
+    return max(
+        (entry.modified_ms for place in places for entry in ref.env.storage.list(place)), default=0
+    )
+
+
+def _commit(ref: TableRef, entry: _Entry) -> tuple[CommitMetadata | None, str | None]:
+    """What a commit's file says; one that cannot be read is a problem to show."""
     instant = entry.instant
     if instant.action not in _COMMITS or instant.state not in (State.INFLIGHT, State.COMPLETED):
         return None, None
@@ -108,7 +179,7 @@ def _operation(ref: TableRef, entry: _Entry) -> tuple[str | None, str | None]:
         return None, None
     except FormatError as error:
         return None, str(error)
-    return (metadata.operation_type if isinstance(metadata, CommitMetadata) else None), None
+    return (metadata if isinstance(metadata, CommitMetadata) else None), None
 
 
 def _age_seconds(ref: TableRef, instant: Instant) -> float | None:

@@ -45,6 +45,9 @@ _BODY_REPEATS = 3
 _WRITE_BACKOFF_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 _IDLE_TIMEOUT = "5s"
 _LARGE_TIMEOUT = "15min"  # one request carries the whole object; the default is 30 s
+# What publishes must land soon or never: a lock may be taken over 10 s after a holder's last
+# chance to send (concurrency/lease.py).
+_SMALL_TIMEOUT = "10s"
 
 # What obstore raises: its own tree, and these built-in ones.
 _FAILURES = (exceptions.BaseError, OSError, ValueError, NotImplementedError)
@@ -67,8 +70,7 @@ def writer(place: TableUri, options: Mapping[str, str], *, large: bool) -> Clien
     """A client for writes of small or of large objects."""
     # A connection that the server closes just as we use it again makes an unknown outcome.
     options = _with_default("pool_idle_timeout", _IDLE_TIMEOUT, options)
-    if large:
-        options = _with_default("timeout", _LARGE_TIMEOUT, options)
+    options = _with_default("timeout", _LARGE_TIMEOUT if large else _SMALL_TIMEOUT, options)
     return _client(place, options, _NO_RETRY)
 
 

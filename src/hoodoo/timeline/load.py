@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, naming
 from hoodoo.format import timeline as codec
@@ -12,11 +14,15 @@ from hoodoo.model.paths import TimelinePaths
 from hoodoo.timeline.timeline import Timeline
 
 
+# A write reads the timeline several times, and the next write reads nearly the same again.
+_parsed = lru_cache(maxsize=1 << 16)(parse_instant)
+
+
 def load_timeline(env: Env, paths: TimelinePaths) -> Timeline:
     """The active timeline as it is now: one listing, no file is read."""
     found = []
     for entry in env.storage.list(paths.active):
-        instant = parse_instant(entry.path.rpartition("/")[2], layout=paths.layout)
+        instant = _parsed(entry.path.rpartition("/")[2], layout=paths.layout)
         if instant is not None:
             found.append(instant)
     return Timeline.of(found)

@@ -29,6 +29,9 @@ class Fence(Protocol):
         Raises `LeaseLost`.
         """
 
+    def is_unbroken(self) -> bool:
+        """Ask whether nobody else can have had the lock since it was taken."""
+
 
 @dataclass(frozen=True)
 class Txn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -105,7 +105,7 @@ def _split(count: int, sizes: Sizes) -> list[int]:
     return [share + (1 if i < rest else 0) for i in range(files)]
 
 
-def average_row_bytes(commits: Sequence[tuple[int, int]], *, enough_bytes: int) -> float | None:
+def average_row_bytes(commits: Iterable[tuple[int, int]], *, enough_bytes: int) -> float | None:
     """Bytes per row from (bytes, rows) of commits, newest first; small commits tell little."""
     best: tuple[int, int] | None = None
     for size, rows in commits:

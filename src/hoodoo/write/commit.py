@@ -17,6 +17,7 @@ from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
 from hoodoo.write.begin import Begun, check_conflicts
 from hoodoo.write.key_guard import refuse_collisions
+from hoodoo.write.plan import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,19 @@ def commit(
 
     def settle() -> CommitMetadata:
         others = check_conflicts(txn, ref, work, begun.time)
-        before = avro_from_arrow(without_meta_fields(work.snapshot.schema), ref.properties.name)
-        schema = rebase_schema(mine, schema_json, others, planned_on=before)
+        schema = rebase_schema(mine, schema_json, others, planned_on=_planned_on(ref, work))
         if work.guarded:
             refuse_collisions(mine, ref, work.guarded, others, engine)
         return _metadata(ref, begun, stats, schema)
 
     with transaction(ref, "commit") as txn:
         return publish(txn, begun.attempt, settle)
+
+
+def _planned_on(ref: TableRef, work: Work) -> str | None:
+    """The table's schema when the write was planned; None for a table that had none yet."""
+    schema = without_meta_fields(work.snapshot.schema)
+    return avro_from_arrow(schema, ref.properties.name) if schema.names else None
 
 
 def _metadata(

@@ -347,12 +347,12 @@ def _with_meta(task: HandleTask, rows: pa.Table, *, first: int) -> pa.Table:
     context, bucket = task.context, task.bucket
     time, count = context.requested_time, rows.num_rows
     numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
-    prefix = pa.scalar(f"{time}_{bucket.index}_")
+    prefix = _text(f"{time}_{bucket.index}_")
     meta = [
-        pa.repeat(time, count),
-        pc.binary_join_element_wise(prefix, numbers, ""),
+        pa.repeat(_text(time), count),
+        pc.binary_join_element_wise(prefix, numbers, _text("")),
         rows.column(RECORD_KEY),
-        pa.repeat(bucket.group.partition, count),
+        pa.repeat(_text(bucket.group.partition), count),
         pa.nulls(count, pa.string()),
     ]
     data = [rows.column(field.name) for field in context.schema]
@@ -361,7 +361,13 @@ def _with_meta(task: HandleTask, rows: pa.Table, *, first: int) -> pa.Table:
 
 def _named(rows: pa.Table, file_name: str) -> pa.Table:
     index = rows.schema.get_field_index(FILE_NAME)
-    return rows.set_column(index, rows.schema.field(index), pa.repeat(file_name, rows.num_rows))
+    names = pa.repeat(_text(file_name), rows.num_rows)
+    return rows.set_column(index, rows.schema.field(index), names)
+
+
+def _text(value: str) -> pa.Scalar:
+    """Typed, because pyarrow is slow to find out that a text is one."""
+    return pa.scalar(value, pa.string())
 
 
 def _parquet_options(task: HandleTask) -> ParquetOptions:

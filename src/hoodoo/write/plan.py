@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -120,7 +120,7 @@ def plan_updates(
         counts,
         {partition: len(found) for partition, found in inserts.items()},
         [s for s in candidates if _takes_inserts(ref, s)],
-        _sizes(snapshot),
+        _sizes(snapshot, has_inserts=bool(inserts)),
         lambda: FileId(f"{ref.env.ids.uuid()}-0"),
     )
     used = dict.fromkeys(inserts, 0)
@@ -167,25 +167,25 @@ def _positions_by_partition(
     }
 
 
-def _sizes(snapshot: Snapshot) -> Sizes:
+def _sizes(snapshot: Snapshot, *, has_inserts: bool) -> Sizes:
+    """Limits for file sizes; how large a row is matters, and costs reads, for new rows only."""
     config = snapshot.ref.config
     small = config.get(SMALL_FILE_LIMIT)
-    measured = average_row_bytes(_recent_writes(snapshot), enough_bytes=small)
+    recent = _recent_writes(snapshot) if has_inserts else ()
+    measured = average_row_bytes(recent, enough_bytes=small)
     if measured is None and config.sets(RECORD_SIZE_ESTIMATE):
         measured = float(config.get(RECORD_SIZE_ESTIMATE))
     return Sizes(config.get(MAX_FILE_SIZE), small, measured)
 
 
-def _recent_writes(snapshot: Snapshot) -> list[tuple[int, int]]:
+def _recent_writes(snapshot: Snapshot) -> Iterator[tuple[int, int]]:
     """Bytes and rows of base files that recent commits wrote, newest first."""
     ref = snapshot.ref
-    found = []
     for instant in snapshot.timeline.commits.instants[-_COMMITS_FOR_ROW_SIZE:][::-1]:
         metadata = read_commit(ref.env, ref.properties.timeline, instant)
         bases = [stat for _, stat in metadata.stats() if not stat.is_log]
         size = sum(stat.total_write_bytes for stat in bases)
-        found.append((size, sum(stat.num_writes for stat in bases)))
-    return found
+        yield size, sum(stat.num_writes for stat in bases)
 
 
 def groups_by_partition(

@@ -38,7 +38,7 @@ class Operation:
 
     def _covers(self, path: str) -> bool:
         if self.verb in LISTINGS:
-            return not self.path or path == self.path or path.startswith(f"{self.path}/")
+            return not self.path or path.startswith(f"{self.path}/")
         return path == self.path
 
 

@@ -5,8 +5,8 @@ The store is read directly: neither the reader nor the timeline code of the tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hoodoo.errors import FormatError
 from hoodoo.format import json_object
@@ -21,6 +21,7 @@ from hoodoo.model.paths import PartitionPath, TimelinePaths
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.testing.sim.faults import Operation
 from hoodoo.testing.sim.stage import Violation
+from hoodoo.testing.sim.trace import Step
 
 TIMELINE = TimelinePaths.of(2)
 
@@ -124,23 +125,42 @@ def check_settled(store: MemoryStorage, truth: Truth) -> None:
             raise Violation(f"left behind: {', '.join(left)}")
 
 
+def check_rollbacks(truth: Truth, steps: Sequence[Step]) -> None:
+    """What an instant had written when its rollback looked at it is gone when that is done.
+
+    The look is the reading of its workload profile, ahead of the listing of its partitions.
+    """
+    for target, rollback in truth.rolled_back.items():
+        made: dict[str, int] = {}
+        looks: dict[str, int] = {}
+        for at, step in enumerate(steps):
+            if not step.outcome.startswith("ok"):
+                continue
+            process = step.as_operation().process
+            if data_file_time(step.path) == target:
+                made.pop(step.path, None)
+                if step.as_operation().mutates and step.verb != "delete":
+                    made[step.path] = at
+            elif step.path.startswith(f"{TIMELINE.active}/{target}.") and step.verb == "read":
+                looks[process] = at
+            elif step.path.startswith(f"{TIMELINE.active}/{rollback}_"):
+                left = [path for path, since in made.items() if since < looks.get(process, 0)]
+                if left and step.verb == "create":
+                    raise Violation(f"{left[0]} outlived the rollback of {target}")
+
+
 @dataclass
 class Guard:
     """Watches each mutation as it lands; keeps what the store does not tell any more."""
 
     store: MemoryStorage
     beats: dict[str, tuple[Beat | None, int]] = field(default_factory=dict)
-    made_at: dict[str, int] = field(default_factory=dict)
-    first_deletes: dict[tuple[str, InstantTime], int] = field(default_factory=dict)
-    moves: int = 0
 
     def __call__(self, operation: Operation) -> None:
         """Check what this operation must not have done."""
-        self.moves += 1
         path = operation.path
-        time = data_file_time(path)
-        if time is not None:
-            self._data_file(operation, time)
+        if data_file_time(path) is not None:
+            self._data_file(operation)
         elif path.startswith(f"{paths.HEARTBEATS}/"):
             self._heartbeat(operation)
         elif path.startswith(f"{paths.CLAIMS}/"):
@@ -148,13 +168,8 @@ class Guard:
         elif path.startswith(f"{TIMELINE.active}/"):
             self._timeline(operation)
 
-    def _data_file(self, operation: Operation, time: InstantTime) -> None:
-        if operation.verb != "delete":
-            self.made_at[operation.path] = self.moves
-            return
-        self.first_deletes.setdefault((operation.process, time), self.moves)
-        truth = look(self.store)
-        if operation.path in truth.named_files():
+    def _data_file(self, operation: Operation) -> None:
+        if operation.verb == "delete" and operation.path in look(self.store).named_files():
             raise Violation(f"{operation.path} was deleted, and a commit names it")
 
     def _heartbeat(self, operation: Operation) -> None:
@@ -194,18 +209,7 @@ class Guard:
         instant = parse_instant(operation.path.rpartition("/")[2], layout=2)
         if instant is None or not instant.is_completed or operation.verb == "delete":
             return
-        truth = look(self.store)
-        check_always(truth)
-        for target, rollback in truth.rolled_back.items():
-            if rollback == instant.requested_time:
-                self._rolled_back(truth, operation, InstantTime(target))
-
-    def _rolled_back(self, truth: Truth, operation: Operation, target: InstantTime) -> None:
-        """What was there before a rollback deleted its first file is gone when it ends."""
-        began = self.first_deletes.get((operation.process, target))
-        for path, time in truth.data_files.items():
-            if time == target and began is not None and self.made_at.get(path, 0) < began:
-                raise Violation(f"{path} outlived the rollback of {target}")
+        check_always(look(self.store))
 
 
 def _beat(data: bytes) -> Beat | None:
@@ -213,10 +217,3 @@ def _beat(data: bytes) -> Beat | None:
         return json_object.decode(data, Beat)
     except FormatError:
         return None
-
-
-def without(truth: Truth, path: str) -> Truth:
-    """The table without one data file: for tests of these checks."""
-    return replace(
-        truth, data_files={p: time for p, time in truth.data_files.items() if p != path}
-    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from hoodoo.testing.sim.network import describe
 from hoodoo.testing.sim.schedule import Schedule, Script
@@ -14,17 +15,20 @@ from hoodoo.testing.sim.trace import Step
 from hoodoo.testing.sim.world import Action, World
 
 
-class Scenario(ABC):
+class Scenario(Protocol):
     """What is run; each run makes a new one, so it may keep what it sees."""
 
     name: str
     """As `make sim SCENARIO=...` and messages know it."""
-    settings = Settings()
-    chances = Chances()
+    settings: Settings = Settings()
+    chances: Chances = Chances()
     """What goes wrong when it is run by seed."""
 
-    def setup(self, world: World) -> None:  # noqa: B027 - a world may start empty
-        """Prepare the store, by `world.storage` or `world.do`, and watchers, by `world.watch`."""
+    def setup(self, world: World) -> None:
+        """Prepare the store, by `world.storage` or `world.do`, and watchers, by `world.watch`.
+
+        The seed of the run has no part in it. What is costly may be kept as an image.
+        """
 
     @abstractmethod
     def actors(self) -> Mapping[str, Action]:
@@ -83,10 +87,10 @@ class Outcome:
 def run(make: MakeScenario, schedule: Schedule) -> Outcome:
     """Run a scenario once. Violations are in the outcome: they are not raised."""
     scenario = make()
-    world = World(schedule.seed, scenario.settings)
+    world = World(scenario.settings)
     scenario.setup(world)
+    world.begin(schedule.seed)
     stage = world.stage
-    stage.restart_trace()
     actors = world.play(scenario.actors(), schedule)
     outcome = Outcome(
         scenario=scenario.name,

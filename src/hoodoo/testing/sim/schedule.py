@@ -82,6 +82,23 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
+class FaultAt:
+    """A fault for each operation of an actor on a path that contains `part`: to set a scene."""
+
+    actor: str
+    part: str
+    fault_there: Fault
+    seed: int = 0
+
+    def pick(self, step: int, names: Sequence[str], *, stays: bool) -> int:
+        return 0
+
+    def fault(self, operation: Operation) -> Fault | None:
+        is_there = operation.actor == self.actor and self.part in operation.path
+        return self.fault_there if is_there else None
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A point of a run at which several actors could move."""
 

@@ -86,25 +86,22 @@ class Actor:
 class Stage:
     """Where actors take turns."""
 
-    def __init__(self, seed: int, settings: Settings) -> None:
-        self.seed = seed
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.now_ms = START_MS
-        self.chance = Random(f"world {seed}")
         self.steps: list[Step] = []
         self.picks: dict[int, str] = {}
         self.faults: dict[tuple[str, int], Fault] = {}
         self.violation: str | None = None
         self._schedule: Schedule = Script()
         self._step = 0
-        self._processes: list[SimProcess] = []
         self._actors: list[Actor] = []
         self._living = 0
         self._doomed: list[Actor] = []
         self._moving: Actor | None = None
         self._home = threading.Lock()
         self._home.acquire()
-        self._numbers = 0
+        self.restart(0)
 
     # Before and after
 
@@ -144,9 +141,16 @@ class Stage:
                 raise RuntimeError(f"no step for {_STUCK_AFTER_S} s:\n{self._where()}")
             seen = self._step
 
-    def restart_trace(self) -> None:
-        """Forget the steps so far: what prepares a world is not of interest."""
+    def restart(self, seed: int) -> None:
+        """Go on from what is stored and from the time, as if nothing else had been before."""
+        assert not self._actors
+        self.seed = seed
+        self.chance = Random(f"world {seed}")
+        self._processes: list[SimProcess] = []
+        self._numbers = 0
         self.steps.clear()
+        self.picks.clear()
+        self.faults.clear()
         self._step = 0
 
     def skew(self) -> int:

@@ -14,6 +14,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from hoodoo.api import Table
+from hoodoo.concurrency.lease import publish_budget_ms
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import CommitUnknown, HoodooError
@@ -21,7 +22,13 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import open_ref
 from hoodoo.testing.sim.faults import Crashed, Kind
-from hoodoo.testing.sim.invariants import Guard, check_always, check_settled, look
+from hoodoo.testing.sim.invariants import (
+    Guard,
+    check_always,
+    check_rollbacks,
+    check_settled,
+    look,
+)
 from hoodoo.testing.sim.scenario import Outcome, Scenario
 from hoodoo.testing.sim.seeded import Chances, all_faults
 from hoodoo.testing.sim.stage import Settings, Violation
@@ -30,6 +37,8 @@ from hoodoo.testing.sim.world import Action, Image, World
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 EXPIRY_MS = 60_000
 LEASE_MS = 20_000
+PUBLISH_MS = publish_budget_ms(LEASE_MS)
+"""What a request that publishes may take at most: the one assumption about time."""
 OPTIONS: Mapping[str, object] = {
     "hoodie.client.heartbeat.interval_in_ms": EXPIRY_MS // 3,
     "hoodie.client.heartbeat.tolerable.misses": 3,
@@ -49,7 +58,8 @@ class Write:
 
     v: int
     keys: tuple[str, ...]
-    part: str = "p"
+    parts: tuple[str, ...] = ("p",)
+    """The partitions of the keys, in turn."""
     operation: str = "upsert"
 
     @property
@@ -58,7 +68,8 @@ class Write:
 
     def rows(self) -> pa.Table:
         keys = [*self.keys, self.witness]
-        return pa.table([keys, [self.part] * len(keys), [self.v] * len(keys)], schema=SCHEMA)
+        parts = [self.parts[n % len(self.parts)] for n in range(len(keys))]
+        return pa.table([keys, parts, [self.v] * len(keys)], schema=SCHEMA)
 
 
 @dataclass
@@ -76,7 +87,9 @@ class TableScenario(Scenario):
     table_type: ClassVar[str] = "cow"
     options: ClassVar[Mapping[str, object]] = {}
     first: ClassVar[Write] = Write(0, ("a", "b", "c"))
-    settings = Settings(skew_ms=2_000)
+    settings = Settings(in_flight_ms=PUBLISH_MS)
+    is_watched = True
+    """Whether each mutation is checked as it lands."""
     chances = Chances(all_faults(0.02, but=[Kind.JUMP_STORE]), pause_ms=400_000)
 
     def __init__(self) -> None:
@@ -98,7 +111,8 @@ class TableScenario(Scenario):
         self.ledger.writes[self.first.v] = self.first
         truth = look(world.storage)
         self.ledger.acknowledged[self.first.v] = truth.completed[0].requested_time
-        world.watch(Guard(world.storage))
+        if self.is_watched:
+            world.watch(Guard(world.storage))
 
     def _found(self, env: Env) -> None:
         create_table(
@@ -156,7 +170,9 @@ class TableScenario(Scenario):
         for error in outcome.errors.values():
             if not isinstance(error, HoodooError | Crashed):
                 raise error
-        check_always(look(world.storage))
+        truth = look(world.storage)
+        check_always(truth)
+        check_rollbacks(truth, outcome.steps)
         self._mend(world)
         truth = look(world.storage)
         check_always(truth)
@@ -206,6 +222,7 @@ class TableScenario(Scenario):
             write = self.ledger.writes[v]
             expected |= dict.fromkeys((*write.keys, write.witness), v)
         if found != expected:
-            wrong = {k: (found.get(k), v) for k, v in expected.items() if found.get(k) != v}
-            wrong |= {k: (v, None) for k, v in found.items() if k not in expected}
+            keys = sorted({*found, *expected})
+            pairs = {key: (found.get(key), expected.get(key)) for key in keys}
+            wrong = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
             raise Violation(f"rows are wrong, as (found, expected): {wrong}")

@@ -35,13 +35,19 @@ class Image:
 class World:
     """What `setup` and `check` of a scenario see: the whole of it, from outside."""
 
-    def __init__(self, seed: int, settings: Settings) -> None:
-        self.stage = Stage(seed, settings)
-        self._network = Network(self.stage, store_skew_ms=self.stage.skew())
+    def __init__(self, settings: Settings) -> None:
+        self.stage = Stage(settings)
+        # Whatever the skew of the store will be in the run, its time does not go back.
+        self._network = Network(self.stage, store_skew_ms=-settings.skew_ms)
         self._dated_ms: int | None = None
         self.storage = MemoryStorage(_STORE, now_ms=self._date)
         """The store itself: no faults, nobody else moves."""
         MemoryStorage.forget(_STORE)  # the next world has its own under the same name
+
+    def begin(self, seed: int) -> None:
+        """End the preparations, which are the same for every seed; what follows is the run."""
+        self.stage.restart(seed)
+        self._network.store_skew_ms = self.stage.skew()
 
     def watch(self, watcher: Watcher) -> None:
         """Have each mutation looked at once it has landed; what the watcher raises is a violation.
@@ -86,7 +92,8 @@ class World:
         self.stage.now_ms += ms
 
     def image(self) -> Image:
-        """What the store holds."""
+        """What the store holds; this world then goes the same way as those that load it."""
+        self.stage.restart(self.stage.seed)
         found = tuple(
             (info.path, self.storage.read(info.path), info.modified_ms)
             for info in self.storage.list("", recursive=True)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from hoodoo.testing.sim.faults import Fault, Kind
+from hoodoo.env import Clock, Env
+from hoodoo.storage.traced import TracedStorage
+from hoodoo.testing.sim.faults import Fault, Kind, Operation
 from hoodoo.testing.sim.schedule import Script
 from hoodoo.testing.sim.seeded import Chances
-from hoodoo.testing.sim.tables import EXPIRY_MS, TableScenario, Write
+from hoodoo.testing.sim.stage import Settings
+from hoodoo.testing.sim.tables import EXPIRY_MS, LEASE_MS, TableScenario, Write
 from hoodoo.testing.sim.world import Action, World
+
+_LOGS = {"hoodie.parquet.small.file.limit": 0}  # no inserts into base files: updates go to logs
 
 
 class Insert(TableScenario):
@@ -17,7 +24,7 @@ class Insert(TableScenario):
     name = "insert"
 
     def actors(self) -> Mapping[str, Action]:
-        return {"w": self.writer(Write(1, ("x", "y"), part="q", operation="insert"))}
+        return {"w": self.writer(Write(1, ("x", "y"), parts=("q",), operation="insert"))}
 
 
 class Upsert(TableScenario):
@@ -34,20 +41,21 @@ class UpsertMor(Upsert):
 
     name = "upsert-mor"
     table_type = "mor"
+    options = _LOGS
 
 
 class UpsertBatched(Upsert):
     """The same with batched markers."""
 
     name = "upsert-batched-markers"
-    options = {"hoodie.write.markers.type": "timeline_server_based"}
+    options = MappingProxyType({"hoodie.write.markers.type": "timeline_server_based"})
 
 
 class UpsertFileLock(Upsert):
     """The same with the filesystem lock."""
 
     name = "upsert-filesystem-lock"
-    options = {"hoodie.write.lock.provider": "filesystem"}
+    options = MappingProxyType({"hoodie.write.lock.provider": "filesystem"})
 
 
 class Rollback(TableScenario):
@@ -63,7 +71,7 @@ class Rollback(TableScenario):
     def _die(self, world: World) -> None:
         """A write that crashes when it is about to publish."""
         write = {"dead": self.writer(Write(1, ("a", "x")))}
-        world.play(write, _CrashAt("dead", "claims"))
+        world.play(write, _CrashAt(part="claims"))
 
     def actors(self) -> Mapping[str, Action]:
         return {"medic": self.medic()}
@@ -74,20 +82,17 @@ class RollbackMor(Rollback):
 
     name = "rollback-mor"
     table_type = "mor"
+    options = _LOGS
 
 
+@dataclass(frozen=True)
 class _CrashAt(Script):
-    """Crashes an actor when it comes to a path."""
+    """Crashes whoever comes to a path with this part."""
 
-    def __init__(self, actor: str, part: str) -> None:
-        super().__init__()
-        object.__setattr__(self, "_at", (actor, part))
+    part: str = ""
 
-    def fault(self, operation):  # type: ignore[no-untyped-def] # as in Script
-        actor, part = self._at  # type: ignore[attr-defined]
-        if operation.actor == actor and part in operation.path:
-            return Fault(Kind.CRASH_BEFORE)
-        return None
+    def fault(self, operation: Operation) -> Fault | None:
+        return Fault(Kind.CRASH_BEFORE) if self.part in operation.path else None
 
 
 class SameGroup(TableScenario):
@@ -107,6 +112,7 @@ class SameGroupMor(SameGroup):
 
     name = "same-group-mor"
     table_type = "mor"
+    options = _LOGS
 
 
 class Apart(TableScenario):
@@ -116,8 +122,8 @@ class Apart(TableScenario):
 
     def actors(self) -> Mapping[str, Action]:
         return {
-            "w1": self.writer(Write(1, ("x",), part="q"), Write(3, ("x", "y"), part="q")),
-            "w2": self.writer(Write(2, ("z",), part="r"), Write(4, ("a",))),
+            "w1": self.writer(Write(1, ("x",), parts=("q",)), Write(3, ("x", "y"), parts=("q",))),
+            "w2": self.writer(Write(2, ("z",), parts=("r",)), Write(4, ("a",))),
         }
 
 
@@ -142,6 +148,7 @@ class CleanerMor(Cleaner):
 
     name = "cleaner-mor"
     table_type = "mor"
+    options = _LOGS
 
 
 class TwoMedics(Rollback):
@@ -164,7 +171,7 @@ class DeadRollback(Rollback):
 
     def setup(self, world: World) -> None:
         super().setup(world)
-        world.play({"first": self.medic()}, _CrashAt("first", ".parquet"))
+        world.play({"first": self.medic()}, _CrashAt(part=".parquet"))
         world.pass_time(2 * EXPIRY_MS)
 
     def actors(self) -> Mapping[str, Action]:
@@ -190,14 +197,87 @@ class LeaseLoss(TableScenario):
         }
 
 
+class LateRequests(LeaseLoss):
+    """Requests that land long after they were sent, which no check can foresee.
+
+    The last one to land takes its instant back, so for a moment the table may be wrong.
+    """
+
+    name = "late-requests"
+    settings = Settings(in_flight_ms=None)
+    is_watched = False
+    chances = Chances({Kind.SLOW_REQUEST: 0.08}, at_most=4, delay_ms=400_000)
+
+
+class InFlight(TableScenario):
+    """A writer that dies with its last request under way, and those who find it dead."""
+
+    name = "in-flight"
+    settings = Settings(in_flight_ms=EXPIRY_MS - 10_000)
+    chances = Chances(
+        {Kind.CRASH_IN_FLIGHT: 0.03, Kind.PAUSE: 0.02},
+        pause_ms=LEASE_MS,
+        delay_ms=EXPIRY_MS - 10_000,
+    )
+
+    def actors(self) -> Mapping[str, Action]:
+        write = self.writer(Write(1, ("a", "x")))
+        medics = {f"m{n}": self.medic(after_ms=EXPIRY_MS + 4_000 * n) for n in range(4)}
+        return {"w": lambda env: write(_silent(env, ".marker.", sleep_s=25)), **medics}
+
+
+class Zombie(TableScenario):
+    """A writer without a heartbeat goes on writing files while it is rolled back."""
+
+    name = "zombie"
+    table_type = "mor"
+    options = _LOGS
+    chances = Chances({Kind.CRASH_BEFORE: 0.01}, at_most=1)
+
+    def actors(self) -> Mapping[str, Action]:
+        parts = tuple("pqrstu")
+        write = self.writer(Write(1, ("a", "x1", "x2", "x3", "x4"), parts))
+
+        def writer(env: Env) -> object:
+            sleep_s = EXPIRY_MS / 1000 + 9 + env.ids.jitter()
+            return write(_silent(env, f"part={parts[-1]}/", sleep_s=sleep_s))
+
+        return {"w": writer, "medic": self.medic(after_ms=EXPIRY_MS + 9_500)}
+
+
+def _silent(env: Env, part: str, *, sleep_s: float) -> Env:
+    """Without a heartbeat that beats, and asleep once, when it comes to this part of a path."""
+    awake = False
+
+    def before(verb: str, path: str) -> None:
+        nonlocal awake
+        if part in path and not awake:
+            awake = True
+            env.clock.sleep(sleep_s)
+
+    slow = TracedStorage(env.storage, before=before)
+    return replace(env, storage=slow, clock=_WithoutTimers(env.clock))
+
+
+class _WithoutTimers:
+    """A clock whose timers never come."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.now_ms, self.monotonic, self.sleep = clock.now_ms, clock.monotonic, clock.sleep
+        self.line = clock.line
+
+    def every(self, interval_ms: int, step: Callable[[], None]) -> _WithoutTimers:
+        return self
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
+
+
 class SameKey(TableScenario):
     """Two writers that insert the same new key, with the key guard on."""
 
     name = "same-key"
-    options = {
-        "hoodie.write.concurrency.key.guard.enable": True,
-        "hoodie.parquet.small.file.limit": 0,
-    }
+    options = MappingProxyType({**_LOGS, "hoodie.write.concurrency.key.guard.enable": True})
 
     def actors(self) -> Mapping[str, Action]:
         return {
@@ -222,5 +302,8 @@ SCENARIOS = (
     TwoMedics,
     DeadRollback,
     LeaseLoss,
+    LateRequests,
+    InFlight,
+    Zombie,
     SameKey,
 )

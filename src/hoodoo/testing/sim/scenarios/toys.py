@@ -36,20 +36,20 @@ class Counting(Scenario):
         unknown = 0
         for _ in range(self.rounds):
             owner = env.ids.uuid().encode()
-            self.acquire(env, owner)
+            self._acquire(env, owner)
             value = int(env.storage.read(COUNTER))
             try:
                 env.storage.put(COUNTER, b"%d" % (value + 1))
             except OutcomeUnknown:
                 unknown += 1
-            self.release(env, owner)
+            self._release(env, owner)
         return unknown
 
-    def acquire(self, env: Env, owner: bytes) -> None:
+    def _acquire(self, env: Env, owner: bytes) -> None:
         """Wait for the lock. Raises `LockTimeout`."""
         raise NotImplementedError
 
-    def release(self, env: Env, owner: bytes) -> None:
+    def _release(self, env: Env, owner: bytes) -> None:
         """Give it up."""
         raise NotImplementedError
 
@@ -68,11 +68,11 @@ class NaiveLock(Counting):
 
     name = "toy-naive-lock"
 
-    def acquire(self, env: Env, owner: bytes) -> None:
+    def _acquire(self, env: Env, owner: bytes) -> None:
         _until(env, lambda: not env.storage.exists(LOCK))
         env.storage.put(LOCK, owner)
 
-    def release(self, env: Env, owner: bytes) -> None:
+    def _release(self, env: Env, owner: bytes) -> None:
         env.storage.delete(LOCK)
 
 
@@ -82,10 +82,10 @@ class CreatedLock(Counting):
     name = "toy-lock"
     chances = Chances({Kind.CRASH_BEFORE: 0.01, Kind.LOST_REQUEST: 0.02, Kind.LOST_RESPONSE: 0.02})
 
-    def acquire(self, env: Env, owner: bytes) -> None:
+    def _acquire(self, env: Env, owner: bytes) -> None:
         _until(env, lambda: _take(env, owner))
 
-    def release(self, env: Env, owner: bytes) -> None:
+    def _release(self, env: Env, owner: bytes) -> None:
         _until(env, lambda: _give_back(env, owner))
 
 
@@ -96,7 +96,7 @@ class LeasedLock(CreatedLock):
     lease_ms = 10_000
     chances = Chances({Kind.PAUSE: 0.05})
 
-    def acquire(self, env: Env, owner: bytes) -> None:
+    def _acquire(self, env: Env, owner: bytes) -> None:
         since: dict[bytes, float] = {}
 
         def take() -> bool:

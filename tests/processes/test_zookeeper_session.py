@@ -1,0 +1,155 @@
+"""A writer loses its ZooKeeper session in the middle of its commit: no commit is lost or doubled.
+
+One process stops itself inside the gate, until its session is over and others may have the lock.
+Another one writes to the same file group; then the first one goes on. `LONG` heartbeats say all
+the while that it lives; with `SHORT` ones it counts as dead, and the other one rolls it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from blocks import SCHEMA, Ledger, check_rows, rows_of
+from soundness import check_sound, recover_wholly
+from support.fleet import COMPLETED
+from support.processes import Child, Children, until
+
+import hoodoo
+from hoodoo.concurrency.claims import read_claim
+from hoodoo.concurrency.liveness import store_time_ms, take_pulses
+from hoodoo.concurrency.locks import lock_of
+from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.testing.zookeeper import ZooKeeperServer
+
+pytestmark = pytest.mark.server
+
+DEADLINE_S = 60
+SCRIPT = Path(__file__).with_name("victim.py")
+BEFORE_CLAIM = ("create", "/claims/")
+BEFORE_COMPLETED = ("create", COMPLETED)
+BEFORE_ANSWER = ("stat", "/claims/")  # the completed file is there, and its writer does not know
+LONG, SHORT = 15, 2
+ONE, OTHER = 0, 3  # blocks of one file group
+
+
+class Table:
+    """A table whose lock is in ZooKeeper, and the two processes that write to it."""
+
+    def __init__(self, place: Path, server: ZooKeeperServer, children: Children, kind: str) -> None:
+        self.uri = str(place)
+        self._children = children
+        lock = "hoodie.write.lock"
+        self._options: Mapping[str, object] = {
+            f"{lock}.provider": "zookeeper",
+            f"{lock}.zookeeper.url": server.address,
+            f"{lock}.zookeeper.base_path": f"/hudi{place}",
+            f"{lock}.zookeeper.session_timeout_ms": 1500,
+            "hoodie.client.heartbeat.interval_in_ms": 1000,
+            "hoodie.write.num.retries.on.conflict.failures": 2,
+        }
+        table = hoodoo.create_table(
+            self.uri, schema=SCHEMA, record_key="id", partition_by="part", table_type=kind
+        )
+        for block in (ONE, OTHER):
+            table.insert(rows_of((0, block), block))
+        (group,) = table.files().groups
+        assert group.partition == "part=own0"
+        self.ref: TableRef = open_ref(self.uri, self.options(SHORT))
+
+    def options(self, misses: int) -> dict[str, object]:
+        return {**self._options, "hoodie.client.heartbeat.tolerable.misses": misses}
+
+    def start(self, writes: list[tuple[int, str, int]], misses: int, **how: object) -> Child:
+        spec = {"uri": self.uri, "options": self.options(misses), "writer": 0, "writes": writes}
+        return self._children.start(SCRIPT, {**spec, **how}, deadline_s=DEADLINE_S)
+
+    def paused(self, at: tuple[str, str], misses: int) -> Child:
+        """A writer that has stopped inside the gate, and whose session is over."""
+        child = self.start([(10, "upsert", ONE)], misses, stop_at=at)
+        child.wait_until_stopped(within_s=DEADLINE_S)
+        lock = lock_of(self.ref, "look")
+        until("its session is over", lambda: lock.holder() is None, within_s=DEADLINE_S)
+        return child
+
+    def wait_until_dead(self) -> None:
+        """Wait until others may end the pending instant, even if its commit was claimed."""
+        (instant,) = self.ref.load_timeline().pending
+
+        def is_dead() -> bool:
+            pulse = take_pulses(self.ref, [instant])[instant.requested_time]
+            claimed = read_claim(self.ref.env, instant.requested_time)
+            age_ms = store_time_ms(self.ref.env) - (claimed.modified_ms if claimed else 0)
+            return pulse.is_dead and age_ms > pulse.expiry_ms
+
+        until("it counts as dead", is_dead, within_s=DEADLINE_S, every_s=0.1)
+
+    def check(self, *children: Child) -> None:
+        """The rows are those of acknowledged writes, as seen by hoodoo and the wheel."""
+        recover_wholly(self.uri, self.options(SHORT), within_s=DEADLINE_S)
+        made = [
+            [{"word": "intent", "number": n, "kind": "insert", "block": n}, {"word": "ack"}]
+            for n in (ONE, OTHER)
+        ]
+        noted = [[e for e in c.journal.entries() if "number" in e] for c in children]
+        check_rows(check_sound(self.uri, self.options(SHORT)), [Ledger.of(0, [*made, *noted])])
+
+
+@pytest.fixture(params=["cow", "mor"])
+def table(
+    zookeeper_server: ZooKeeperServer, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Table]:
+    with Children(tmp_path) as children:
+        yield Table(tmp_path / "trips", zookeeper_server, children, request.param)
+
+
+def outcome(child: Child) -> str:
+    """How the only write of a process ended: "ack", or the name of the error."""
+    assert child.end(within_s=DEADLINE_S) == 0, child.told()
+    last = child.journal.entries()[-2]
+    return str(last.get("error", last["word"]))
+
+
+@pytest.mark.parametrize("misses", [LONG, SHORT])
+def test_before_the_claim(table: Table, misses: int) -> None:
+    paused = table.paused(BEFORE_CLAIM, misses)
+    if misses is SHORT:
+        table.wait_until_dead()
+    other = table.start([(11, "upsert", OTHER)], misses)
+    assert outcome(other) == "ack"
+    paused.resume()
+    assert outcome(paused) == ("HeartbeatLost" if misses is SHORT else "LeaseLost")
+    table.check(other, paused)
+
+
+@pytest.mark.parametrize("block", [ONE, OTHER])
+def test_before_the_completed_file_and_alive(table: Table, block: int) -> None:
+    paused = table.paused(BEFORE_COMPLETED, LONG)
+    other = table.start([(11, "upsert", block)], LONG)
+    told = outcome(other)
+    paused.resume()
+    print(told, outcome(paused))
+    table.check(other, paused)
+
+
+def test_before_the_completed_file_and_dead(table: Table) -> None:
+    paused = table.paused(BEFORE_COMPLETED, SHORT)
+    table.wait_until_dead()
+    other = table.start([(11, "upsert", OTHER)], SHORT)
+    assert outcome(other) == "ack"
+    paused.resume()
+    assert outcome(paused) == "HeartbeatLost"
+    table.check(other, paused)
+
+
+@pytest.mark.parametrize("misses", [LONG, SHORT])
+def test_after_the_completed_file(table: Table, misses: int) -> None:
+    paused = table.paused(BEFORE_ANSWER, misses)
+    other = table.start([(11, "upsert", OTHER)], misses)
+    assert outcome(other) == "ack"
+    if misses is SHORT:
+        recover_wholly(table.uri, table.options(SHORT), within_s=DEADLINE_S)
+    paused.resume()
+    assert outcome(paused) == "ack"
+    table.check(paused, other)

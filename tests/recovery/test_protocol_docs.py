@@ -1,0 +1,203 @@
+"""docs/protocol says what the protocols do: its tables are held against runs that are cut off."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.fleet import EXPIRY_S, Fleet, Machine, PowerCut, rows
+
+from hoodoo.api import Table
+from hoodoo.concurrency.liveness import Pulse
+from hoodoo.engine.local import LocalEngine
+from hoodoo.format import json_object
+from hoodoo.model.attempt import Beat
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.recovery.recover import Recovered
+from hoodoo.recovery.verdict import judge
+from hoodoo.storage.traced import TracedStorage
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocol"
+CHANGES = ("create", "put", "replace", "delete", "open_write")
+T, R = InstantTime("20260102000000001"), InstantTime("20260102000000002")
+
+
+def table(page: str, *header: str) -> list[list[str]]:
+    """The rows of the one table of a page that has these columns."""
+    lines = (PAGES / page).read_text().splitlines()
+    at = lines.index("| " + " | ".join(header) + " |")
+    found = []
+    for line in lines[at + 2 :]:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip() for cell in line.strip("|").split(" | ")])
+    assert all(len(row) == len(header) for row in found)
+    return found
+
+
+def steps(page: str, first: str) -> list[tuple[str, str]]:
+    """The operations that a page tells, and what recover makes of a crash after each."""
+    told = table(page, first, "operation", "a crash right after it leaves", "recover")
+    return [(re.findall("`(.*?)`", row[1])[0], row[3]) for row in told]
+
+
+COMMIT, ROLLBACK = steps("commit.md", "phase"), steps("rollback.md", "step")
+
+
+class Cut:
+    """Kills a machine right after so many changes."""
+
+    def __init__(self, machine: Machine, changes: int | None = None) -> None:
+        self.left = changes
+        self.storage = TracedStorage(machine.storage, before=self._before)
+        env = replace(machine.ref.env, storage=self.storage)
+        self.table = Table(replace(machine.ref, env=env), LocalEngine(threads=1))
+
+    def _before(self, verb: str, path: str) -> None:
+        if self.left == 0:
+            raise PowerCut
+        if self.left is not None and verb in CHANGES:
+            self.left -= 1
+
+    def changes(self) -> list[str]:
+        """What it changed, with the names that the pages use."""
+        done = [o for o in self.storage.operations if o.verb in CHANGES and o.failure is None]
+        times = sorted({t for o in done for t in re.findall(r"heartbeat/(\d{17})", o.path)})
+        names = dict(zip(times, "TR" if len(times) == 2 else "T", strict=True))
+
+        def plain(path: str) -> str:
+            path = re.sub(r"\w+-\d+-0_0-0-0_\d{17}\.parquet", "FILE", path)
+            path = re.sub(r"(?<=\d{17}_)\d{17}", "C", path)
+            path = re.sub(r"(?<=probes/).*", "P", path)
+            return re.sub(r"\d{17}", lambda found: names.get(found[0], "OLD"), path)
+
+        return [f"{o.verb} {plain(o.path)}" for o in done]
+
+
+def upsert(found: Cut) -> None:
+    found.table.upsert(rows(k1=2))
+
+
+def recover(found: Cut) -> None:
+    found.table.recover()
+
+
+def run(cut: Cut, work: Callable[[Cut], None]) -> None:
+    """Do it, as far as the machine lives."""
+    try:
+        work(cut)
+    except PowerCut:
+        assert cut.left == 0
+
+
+def fleet() -> Fleet:
+    made = Fleet()
+    made.machine("first").table.insert(rows(k1=1))
+    return made
+
+
+def recovered(fleet: Fleet, known: set[str]) -> tuple[Recovered, set[str]]:
+    """What the next recover does, and the instants that are completed then."""
+    east = fleet.machine("east")
+    done = east.table.recover()
+    timeline = east.ref.load_timeline()
+    assert not timeline.pending
+    return done, {i.requested_time for i in timeline.completed} - known
+
+
+def completed(fleet: Fleet) -> set[str]:
+    return {i.requested_time for i in fleet.machine("look").ref.load_timeline().completed}
+
+
+def test_the_operations_of_a_commit_are_those_of_the_page() -> None:
+    cut = Cut(fleet().machine("north"))
+    upsert(cut)
+    assert cut.changes() == [operation for operation, _ in COMMIT]
+
+
+@pytest.mark.parametrize("at", range(len(COMMIT)))
+def test_a_commit_that_dies(at: int) -> None:
+    _, expected = COMMIT[at]
+    world = fleet()
+    known, north = completed(world), world.machine("north")
+    run(Cut(north, at + 1), upsert)
+    north.clock.is_stopped = True
+    world.world.pass_time(2 * EXPIRY_S + 200)
+    done, new = recovered(world, known)
+    rolled_back = {one.rollback for one in done.rolled_back}
+    if new - rolled_back:
+        outcome = "committed"
+    elif rolled_back:
+        outcome = "rolled back"
+    else:
+        outcome = "swept" if any("heartbeat" in p for p in done.swept.leftovers) else "nothing"
+    assert outcome == expected
+    assert world.machine("look").rows() == {"k1": 2 if outcome == "committed" else 1}
+    assert len(world.data_files()) == 1 + (outcome == "committed")
+
+
+def dead_write(world: Fleet) -> None:
+    north = world.machine("north")
+    at = [operation for operation, _ in COMMIT].index("open_write part=a/FILE")
+    run(Cut(north, at + 1), upsert)
+    north.clock.is_stopped = True
+    world.world.pass_time(2 * EXPIRY_S + 200)
+
+
+def test_the_operations_of_a_rollback_are_those_of_the_page() -> None:
+    world = fleet()
+    dead_write(world)
+    cut = Cut(world.machine("south"))
+    recover(cut)
+    told = [operation for operation, _ in ROLLBACK]
+    changes = cut.changes()
+    assert changes[: len(told)] == told
+    assert all(each.split("/")[-1] in ("P", "OLD") for each in changes[len(told) :])  # sweep
+
+
+@pytest.mark.parametrize("at", range(len(ROLLBACK)))
+def test_a_rollback_that_dies(at: int) -> None:
+    _, expected = ROLLBACK[at]
+    world = fleet()
+    dead_write(world)
+    known, south = completed(world), world.machine("south")
+    run(Cut(south, at + 1), recover)
+    south.clock.is_stopped = True
+    pending = {i.requested_time for i in world.machine("look").ref.load_timeline().pending}
+    world.world.pass_time(2 * EXPIRY_S + 200)
+    done, new = recovered(world, known)
+    if not done.rolled_back:
+        outcome = "done"
+        assert len(new) == 1
+    else:
+        outcome = "finished" if done.rolled_back[0].rollback in pending else "rolled back"
+    assert outcome == expected
+    assert world.machine("look").rows() == {"k1": 1}
+    assert len(world.data_files()) == 1
+
+
+def test_the_verdicts_are_those_of_the_page() -> None:
+    told = table("rollback.md", "pending instant", "writer alive", "writer dead")
+    by_action = {name: row[1:] for row in told for name in re.findall("`(.*?)`", row[0])[:3]}
+    by_action["replacecommit"] = told[0][1:]  # it is in two rows
+    assert set(by_action) == {action.value for action in Action}
+    alive, dead = Pulse(0, 1), Pulse(2, 1)
+    for action in Action:
+        instant = Instant(T, action, State.INFLIGHT)
+        for pulse, expected in zip((alive, dead), by_action[action.value], strict=True):
+            verdict = judge(instant, pulse, is_plan=False, rolled_back_by=None)
+            assert verdict.fate.value == expected, action
+        assert judge(instant, dead, is_plan=False, rolled_back_by=R).fate.value == "leave"
+    plan = Instant(T, Action.REPLACE_COMMIT, State.INFLIGHT)
+    assert judge(plan, dead, is_plan=True, rolled_back_by=None).fate.value == "leave"
+
+
+def test_the_body_of_a_heartbeat_is_that_of_the_page() -> None:
+    (text,) = re.findall("```json\n(.*?)\n```", (PAGES / "heartbeats.md").read_text())
+    beat = json_object.decode(text.encode(), Beat)
+    assert json.loads(json_object.encode(beat)) == json.loads(text)
+    assert str(beat) in (PAGES / "heartbeats.md").read_text()

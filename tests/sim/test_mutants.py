@@ -1,0 +1,123 @@
+"""Proof that the simulator can fail: decisions, patched as careless people would write them.
+
+Each mutant is a copy of a decision of the protocol with one thought left out. The simulator must
+find out; the same runs of the real code are clean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hoodoo.concurrency import gate
+from hoodoo.concurrency.transaction import transaction
+from hoodoo.model.attempt import Claim, Ending
+from hoodoo.model.names import instant_name
+from hoodoo.recovery import recover, rollback
+from hoodoo.recovery.recover import Recovered
+from hoodoo.table.ref import TableRef
+from hoodoo.testing.sim.explore import by_seed, search
+from hoodoo.testing.sim.faults import Fault, Kind
+from hoodoo.testing.sim.scenario import Outcome, run
+from hoodoo.testing.sim.scenarios import commits
+from hoodoo.testing.sim.schedule import Script
+
+Patch = pytest.MonkeyPatch
+
+
+def judge_outside_the_lock(patch: Patch) -> None:
+    """Heartbeats are looked at first, and the lock is taken afterwards."""
+
+    def hasty(ref: TableRef) -> Recovered:
+        timeline = ref.load_timeline()
+        if not timeline.pending:
+            return Recovered()
+        judged = recover._verdicts(SimpleNamespace(timeline=timeline), ref)  # type: ignore[arg-type] # all it asks for
+        attempts: list[gate.Attempt] = []
+        with ExitStack() as beating:
+            with transaction(ref, "recover") as txn:
+                for verdict, pulse in judged:
+                    attempt = recover._begin(txn, ref, verdict, pulse, attempts)
+                    if attempt is not None:
+                        beating.callback(attempt.heartbeat.stop)
+                        attempts.append(attempt)
+            return Recovered(tuple(recover._carry_out_all(ref, attempts)))
+
+    patch.setattr(recover, "roll_back_dead", hasty)
+
+
+def without_claims(patch: Patch) -> None:
+    """Nobody claims an instant before it ends."""
+
+    def unclaimed(txn: Any, attempt: gate.Attempt, completed: Any) -> Claim:
+        name = instant_name(completed, layout=2)
+        return Claim("", 1, Ending.COMMIT, by=name)
+
+    patch.setattr(gate, "_claim", unclaimed)
+    patch.setattr(gate, "_refuse_overtaken", lambda txn, completed, claim: None)
+    patch.setattr(rollback, "read_claim", lambda env, instant: None)
+    patch.setattr(rollback, "claim_rollback", lambda env, instant, claim, instead_of: True)
+
+
+def without_second_listing(patch: Patch) -> None:
+    """A rollback deletes what was announced, and does not look again."""
+    patch.setattr(rollback, "present", lambda env, instant, partitions: iter(()))
+
+
+def retries_without_a_look(patch: Patch) -> None:
+    """A publish that got no answer is sent again, whatever has happened meanwhile."""
+    complete = gate.transitions.complete
+
+    def stubborn(txn: Any, completed: Any, metadata: Any, *, before_retry: Any) -> None:
+        complete(txn, completed, metadata, before_retry=lambda: None)
+
+    patch.setattr(gate.transitions, "complete", stubborn)
+    patch.setattr(gate, "_refuse_overtaken", lambda txn, completed, claim: None)
+
+
+def dies_in_flight() -> Iterator[Outcome]:
+    """A writer with an old heartbeat dies over its last request, which lands much later."""
+    first = run(commits.InFlight, Script())
+    (last,) = (
+        step.operation
+        for step in first.steps
+        if (step.actor, step.verb) == ("w", "create") and step.path.endswith(".commit")
+    )
+    for late_ms in range(20_000, 50_000, 2_000):
+        fault = Fault(Kind.CRASH_IN_FLIGHT, late_ms)
+        yield run(commits.InFlight, Script(faults={("w", last): fault}))
+
+
+CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Iterable[Outcome]]]] = {
+    "heartbeat judged outside the lock": (
+        judge_outside_the_lock,
+        lambda: by_seed(commits.DeadRollback, range(100)),
+    ),
+    "no claims": (without_claims, dies_in_flight),
+    "no second listing": (
+        without_second_listing,
+        lambda: by_seed(commits.Zombie, range(150)),
+    ),
+    "publishing again without a look": (
+        retries_without_a_look,
+        lambda: by_seed(commits.LeaseLoss, range(1000, 1100)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_simulator_finds(name: str, monkeypatch: Patch) -> None:
+    mutate, outcomes = CASES[name]
+    mutate(monkeypatch)
+    found = search(outcomes())
+    assert found.failures, f"{name}: nothing found in {found.runs} runs"
+    print(f"{name}: found after {found.runs} runs: {found.failures[0].violation}")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_real_code_passes_the_same(name: str) -> None:
+    search(CASES[name][1]()).verify()
