@@ -137,6 +137,13 @@ class _ThreadLine:
 _lines: dict[str, _ThreadLine] = {}
 
 
+def _monotonic() -> float:
+    """Seconds that also count while the machine is suspended: leases run out meanwhile."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
 class SystemClock:
     """The machine's clock, and threads for `every`."""
 
@@ -144,7 +151,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return _monotonic()
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

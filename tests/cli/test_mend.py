@@ -99,6 +99,14 @@ def test_the_same_as_json(place: Path, hoodoo_cli) -> None:
     assert found["left"] == []
 
 
+def test_silence_is_told_where_nothing_else_happened_since(place: Path, hoodoo_cli) -> None:
+    upsert_and_die(place, rows(1, 2))
+    for path in (place / ".hoodie").rglob("*"):
+        make_older(path, EXPIRY_S + 100)
+    assert "silent for at least 0s" in hoodoo_cli("timeline", place).out
+    assert f"dead: {WHO}, silent for 11m " in hoodoo_cli("recover", place).out
+
+
 def test_a_live_one_is_left_and_why(place: Path, hoodoo_cli) -> None:
     instant = upsert_and_die(place, rows(1, 2))
     make_older(place / paths.heartbeat(instant), EXPIRY_S - 100)
@@ -243,10 +251,10 @@ def test_tables_that_cannot_be_written_are_not_touched(words, place: Path, hoodo
     properties = place / ".hoodie/hoodie.properties"
     given = [line for line in properties.read_text().splitlines() if "checksum" not in line]
     properties.write_text("\n".join([*given, "hoodie.table.metadata.partitions=files", ""]))
-    before = sorted(place.rglob("*"))
+    before = {path: path.stat().st_mtime_ns for path in place.rglob("*")}
     command, *rest = words
     fails(hoodoo_cli(command, place, *rest), "metadata table")
-    assert sorted(place.rglob("*")) == before
+    assert {path: path.stat().st_mtime_ns for path in place.rglob("*")} == before
 
 
 @pytest.mark.parametrize("words", [("recover",), ("rollback", PLAN)])

@@ -192,6 +192,20 @@ def test_a_lock_that_is_taken_is_a_sign_of_time() -> None:
     assert pending(south).is_dead is True
 
 
+def test_who_beats_while_we_look_is_not_silent() -> None:
+    fleet = Fleet()
+    north = fleet.machine("north")
+    begin_commit(north)
+
+    def meanwhile(verb: str, path: str) -> None:
+        if verb == "stat" and path.startswith(paths.HEARTBEATS):
+            fleet.world.pass_time(EXPIRY_S)
+
+    storage = TracedStorage(fleet.store, before=meanwhile)
+    (one,) = report_timeline(replace(north.ref, env=replace(north.ref.env, storage=storage)))
+    assert one.silent_seconds == 0
+
+
 def test_foreign_writers(place: Path) -> None:
     for name in ("commit.requested", "inflight"):
         touch(place, f"20200102000000000.{name}")

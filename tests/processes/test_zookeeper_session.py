@@ -7,6 +7,7 @@ the while that it lives; with `SHORT` ones it counts as dead, and the other one 
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -26,12 +27,13 @@ from hoodoo.testing.zookeeper import ZooKeeperServer
 pytestmark = pytest.mark.server
 
 DEADLINE_S = 60
+Write = tuple[int, str, int]
 SCRIPT = Path(__file__).with_name("victim.py")
 BEFORE_CLAIM = ("create", "/claims/")
 BEFORE_COMPLETED = ("create", COMPLETED)
-BEFORE_ANSWER = ("stat", "/claims/")  # the completed file is there, and its writer does not know
+AFTER_COMPLETED = ("after create", COMPLETED)
 LONG, SHORT = 15, 2
-ONE, OTHER = 0, 3  # blocks of one file group
+ONE, OTHER = 1, 3  # blocks with rows in one file group; the first also has some in another
 
 
 class Table:
@@ -45,7 +47,6 @@ class Table:
             f"{lock}.provider": "zookeeper",
             f"{lock}.zookeeper.url": server.address,
             f"{lock}.zookeeper.base_path": f"/hudi{place}",
-            f"{lock}.zookeeper.session_timeout_ms": 1500,
             "hoodie.client.heartbeat.interval_in_ms": 1000,
             "hoodie.write.num.retries.on.conflict.failures": 2,
         }
@@ -54,21 +55,25 @@ class Table:
         )
         for block in (ONE, OTHER):
             table.insert(rows_of((0, block), block))
-        (group,) = table.files().groups
-        assert group.partition == "part=own0"
+        groups = [group.partition for group in table.files().groups]
+        assert groups == ["part=own0", "part=shared1"]
         self.ref: TableRef = open_ref(self.uri, self.options(SHORT))
 
-    def options(self, misses: int) -> dict[str, object]:
-        return {**self._options, "hoodie.client.heartbeat.tolerable.misses": misses}
+    def options(self, misses: int, *, session_ms: int = 1500) -> dict[str, object]:
+        return {
+            **self._options,
+            "hoodie.write.lock.zookeeper.session_timeout_ms": session_ms,
+            "hoodie.client.heartbeat.tolerable.misses": misses,
+        }
 
-    def start(self, writes: list[tuple[int, str, int]], misses: int, **how: object) -> Child:
-        spec = {"uri": self.uri, "options": self.options(misses), "writer": 0, "writes": writes}
-        return self._children.start(SCRIPT, {**spec, **how}, deadline_s=DEADLINE_S)
+    def start(self, write: Write, options: Mapping[str, object], **fate: object) -> Child:
+        spec = {"uri": self.uri, "options": options, "writer": 0, "writes": [write]}
+        return self._children.start(SCRIPT, {**spec, **fate}, deadline_s=DEADLINE_S)
 
-    def paused(self, at: tuple[str, str], misses: int) -> Child:
+    def paused(self, at: tuple[str, str], misses: int, **fate: object) -> Child:
         """A writer that has stopped inside the gate, and whose session is over."""
-        child = self.start([(10, "upsert", ONE)], misses, stop_at=at)
-        child.wait_until_stopped(within_s=DEADLINE_S)
+        child = self.start((10, "upsert", ONE), self.options(misses), stops=[at], **fate)
+        assert child.wait_until_idle(within_s=DEADLINE_S), child.told()
         lock = lock_of(self.ref, "look")
         until("its session is over", lambda: lock.holder() is None, within_s=DEADLINE_S)
         return child
@@ -116,7 +121,7 @@ def test_before_the_claim(table: Table, misses: int) -> None:
     paused = table.paused(BEFORE_CLAIM, misses)
     if misses is SHORT:
         table.wait_until_dead()
-    other = table.start([(11, "upsert", OTHER)], misses)
+    other = table.start((11, "upsert", OTHER), table.options(misses))
     assert outcome(other) == "ack"
     paused.resume()
     assert outcome(paused) == ("HeartbeatLost" if misses is SHORT else "LeaseLost")
@@ -125,28 +130,56 @@ def test_before_the_claim(table: Table, misses: int) -> None:
 
 @pytest.mark.parametrize("block", [ONE, OTHER])
 def test_before_the_completed_file_and_alive(table: Table, block: int) -> None:
+    """It has passed the last check that it makes: it goes on, whatever has happened meanwhile."""
     paused = table.paused(BEFORE_COMPLETED, LONG)
-    other = table.start([(11, "upsert", block)], LONG)
-    told = outcome(other)
+    other = table.start((11, "upsert", block), table.options(LONG))
+    outcomes = {outcome(other)}
     paused.resume()
-    print(told, outcome(paused))
+    outcomes.add(outcome(paused))
+    assert outcomes in ({"ack", "LeaseLost"}, {"ack", "WriteConflict"})
     table.check(other, paused)
 
 
 def test_before_the_completed_file_and_dead(table: Table) -> None:
     paused = table.paused(BEFORE_COMPLETED, SHORT)
     table.wait_until_dead()
-    other = table.start([(11, "upsert", OTHER)], SHORT)
+    other = table.start((11, "upsert", OTHER), table.options(SHORT))
     assert outcome(other) == "ack"
     paused.resume()
-    assert outcome(paused) == "HeartbeatLost"
+    assert outcome(paused) in ("HeartbeatLost", "LeaseLost")
+    table.check(other, paused)
+
+
+def test_between_the_look_of_another_and_its_completed_file(table: Table) -> None:
+    """Both are about to create their completed files, and neither knows of the other."""
+    paused = table.paused(BEFORE_COMPLETED, LONG)
+    options = table.options(LONG, session_ms=30_000)
+    other = table.start((11, "upsert", OTHER), options, stops=[BEFORE_COMPLETED])
+    is_stopped = other.wait_until_idle(within_s=DEADLINE_S)
+    paused.resume()
+    outcomes = {outcome(paused)}
+    if is_stopped:
+        other.resume()
+    outcomes.add(outcome(other))
+    assert "ack" in outcomes
+    table.check(paused, other)
+
+
+def test_killed_after_it_went_on(table: Table) -> None:
+    """It cannot look any more whether it came too late."""
+    paused = table.paused(BEFORE_COMPLETED, LONG, ends=[AFTER_COMPLETED])
+    other = table.start((11, "upsert", OTHER), table.options(LONG))
+    outcome(other)
+    paused.resume()
+    assert paused.end(within_s=DEADLINE_S) == -signal.SIGKILL
     table.check(other, paused)
 
 
 @pytest.mark.parametrize("misses", [LONG, SHORT])
 def test_after_the_completed_file(table: Table, misses: int) -> None:
-    paused = table.paused(BEFORE_ANSWER, misses)
-    other = table.start([(11, "upsert", OTHER)], misses)
+    """Others build on its commit, and take away what is left of it, before it knows of it."""
+    paused = table.paused(AFTER_COMPLETED, misses)
+    other = table.start((11, "upsert", OTHER), table.options(misses))
     assert outcome(other) == "ack"
     if misses is SHORT:
         recover_wholly(table.uri, table.options(SHORT), within_s=DEADLINE_S)

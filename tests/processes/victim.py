@@ -1,10 +1,13 @@
 """A process that does some writes and kills or stops itself at one of its storage operations.
 
 `python victim.py JOURNAL SPEC`; the spec has: uri, options, writer, writes (number, kind and block
-of each), and either `die_at`, the number of the operation ahead of which it is killed, or
-`stop_at`, verb and pattern of the path of the operation ahead of which it stops once. When it is
-through it notes how many operations it did. With `victims`, it forks one process after the other,
-each with what the spec says and what its own part in `victims` says.
+of each), and what is to happen to it:
+- `die_at`: the number of the operation ahead of which it is killed;
+- `ends`: moments at which it is killed; a moment is a verb, or "after create", and a pattern of
+  the path;
+- `stops`: moments at which it stops itself, once each.
+When it is through, it notes how many operations it did. With `victims`, it forks one process after
+the other, each with what the spec says and what its own part of `victims` says.
 """
 
 from __future__ import annotations
@@ -25,38 +28,54 @@ from hoodoo.api import Table
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import HoodooError
+from hoodoo.storage.base import ObjectInfo, Storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
 from hoodoo.write import operations as _warm  # noqa: F401 - imported once, not in each fork
 
 
-class Fate:
-    """What is to happen to this process, and when."""
+class Fate(TracedStorage):
+    """The store, up to the operation that this process is to be killed or stopped at."""
 
-    def __init__(self, journal: Journal, spec: dict[str, Any]) -> None:
+    def __init__(self, inner: Storage, journal: Journal, spec: dict[str, Any]) -> None:
+        super().__init__(inner, before=self._begin)
         self._journal = journal
-        self._die_at: int | None = spec.get("die_at")
-        self._stop_at: list[str] | None = spec.get("stop_at")
-        self.operations = 0
+        self._die_at: int = spec.get("die_at", 0)
+        self._stops: list[list[str]] = spec.get("stops", [])
+        self._ends: list[list[str]] = spec.get("ends", [])
+        self.begun = 0
 
-    def before(self, verb: str, path: str) -> None:
-        """Called ahead of each storage operation."""
-        self.operations += 1
-        if self.operations == self._die_at:
+    def create(self, path: str, data: bytes) -> ObjectInfo:
+        made = super().create(path, data)
+        self._meet("after create", path)
+        return made
+
+    def _begin(self, verb: str, path: str) -> None:
+        self.begun += 1
+        if self.begun == self._die_at:
             os.kill(os.getpid(), signal.SIGKILL)
-        if self._stop_at and verb == self._stop_at[0] and re.search(self._stop_at[1], path):
-            self._stop_at = None
-            self._journal.note("stopping", verb=verb, path=path)
+        self._meet(verb, path)
+
+    def _meet(self, moment: str, path: str) -> None:
+        if _matches(self._ends, moment, path):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if (stop := _matches(self._stops, moment, path)) is not None:
+            self._stops.remove(stop)
+            self._journal.note("stopping", moment=moment, path=path)
             os.kill(os.getpid(), signal.SIGSTOP)
             self._journal.note("resumed")
 
 
+def _matches(moments: list[list[str]], moment: str, path: str) -> list[str] | None:
+    return next((m for m in moments if m[0] == moment and re.search(m[1], path)), None)
+
+
 def work(journal: Journal, spec: dict[str, Any]) -> None:
     """Do the writes, and note how each ends."""
-    fate = Fate(journal, spec)
     env = Env.of(spec["uri"])
-    env = replace(env, storage=TracedStorage(env.storage, before=fate.before))
-    table = Table(open_ref(spec["uri"], spec["options"], env), LocalEngine(threads=1))
+    fate = Fate(env.storage, journal, spec)
+    ref = open_ref(spec["uri"], spec["options"], replace(env, storage=fate))
+    table = Table(ref, LocalEngine(threads=1))
     for number, kind, block in spec["writes"]:
         facts = {"number": number, "kind": kind, "block": block}
         journal.note("intent", **facts)
@@ -67,7 +86,7 @@ def work(journal: Journal, spec: dict[str, Any]) -> None:
             journal.note("failed", error=type(error).__name__, reason=str(error), **facts)
         else:
             journal.note("ack", instant=instant, **facts)
-    journal.note("done", operations=fate.operations)
+    journal.note("done", operations=fate.begun)
 
 
 def work_in_fork(journal: Journal, spec: dict[str, Any]) -> int:

@@ -67,18 +67,20 @@ def recover(ref: TableRef) -> Recovered:
 def roll_back_dead(ref: TableRef) -> Recovered:
     """Roll back every dead write, and finish rollbacks that nobody carries on.
 
-    Order: (1) in one transaction: fresh timeline, heartbeats, rollback plans of the dead;
-    (2) outside it: each rollback carried out under its own heartbeat.
+    Order: (1) in one transaction, which is spared if nobody seems dead: fresh timeline,
+    heartbeats, rollback plans of the dead; (2) outside it: each rollback carried out under its
+    own heartbeat.
     Crash: rollbacks are pending; the next recover finishes them.
     """
     refuse_unwritable(ref)
-    if not ref.load_timeline().pending:
-        return Recovered()
+    seen = [verdict for verdict, _ in _verdicts(ref, ref.load_timeline())]
+    if all(verdict.fate is Fate.LEAVE for verdict in seen):
+        return Recovered(left=tuple(seen))
     attempts: list[Attempt] = []
     left: list[Verdict] = []
     with ExitStack() as beating:
         with transaction(ref, "recover") as txn:
-            for verdict, pulse in _verdicts(txn, ref):
+            for verdict, pulse in _verdicts(ref, txn.timeline):
                 attempt = _begin(txn, ref, verdict, pulse, attempts)
                 if attempt is not None:
                     beating.callback(attempt.heartbeat.stop)
@@ -150,10 +152,10 @@ def _schedule_own(txn: Txn, ref: TableRef, attempt: Attempt) -> Attempt | None:
     return schedule(txn, ref, found, expiry_ms=beat.expiry_ms, own=beat)
 
 
-def _verdicts(txn: Txn, ref: TableRef) -> list[tuple[Verdict, Pulse]]:
-    pending = txn.timeline.pending.instants
+def _verdicts(ref: TableRef, timeline: Timeline) -> list[tuple[Verdict, Pulse]]:
+    pending = timeline.pending.instants
     pulses = take_pulses(ref, pending)
-    targets = _rollback_targets(ref, txn.timeline)
+    targets = _rollback_targets(ref, timeline)
     verdicts = judge_all(pending, pulses, plans=_plans(ref, pending), targets=targets)
     return [(verdict, pulses[verdict.instant.requested_time]) for verdict in verdicts]
 

@@ -11,7 +11,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from functools import cache
 
 
 class Worker:
@@ -22,8 +21,9 @@ class Worker:
         self._turn.acquire()
         self._job: Callable[[], None] = _nothing
         thread = threading.Thread(target=self._run, name="simulated", daemon=True)
-        thread.start()
+        thread.start()  # on the processor of the one who hires it
         self.ident = thread.ident
+        _threads.append(thread)
 
     def begin(self, job: Callable[[], None]) -> None:
         """Hand the baton to this idle worker, for a new job."""
@@ -39,13 +39,15 @@ class Worker:
         self._turn.acquire()
 
     def _run(self) -> None:
-        _stay_on_one_processor()
         while True:
             self._turn.acquire()
             self._job()
 
 
+_threads: list[threading.Thread] = []
 _idle: list[Worker] = []
+_libc = ctypes.CDLL(None)
+_gathered = (-1, 0)  # on which processor, how many of them
 
 
 def hire() -> Worker:
@@ -58,16 +60,16 @@ def dismiss(worker: Worker) -> None:
     _idle.append(worker)
 
 
+def gather() -> None:
+    """Have all workers on the processor of the caller, who goes where there is time for it."""
+    global _gathered
+    if sys.platform == "linux":
+        now = int(_libc.sched_getcpu()), len(_threads)
+        if now != _gathered:
+            for thread in _threads:
+                os.sched_setaffinity(thread.native_id or 0, {now[0]})
+            _gathered = now
+
+
 def _nothing() -> None:
     """No job yet."""
-
-
-def _stay_on_one_processor() -> None:
-    if sys.platform == "linux":
-        os.sched_setaffinity(0, {_processor()})  # of the calling thread alone
-
-
-@cache
-def _processor() -> int:
-    """One for all workers: where this process happens to run, so that two of them may differ."""
-    return int(ctypes.CDLL(None).sched_getcpu())

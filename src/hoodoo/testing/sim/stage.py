@@ -17,7 +17,7 @@ from sys import _current_frames
 from typing import NoReturn
 
 from hoodoo.errors import HoodooError
-from hoodoo.testing.sim.baton import Worker, dismiss, hire
+from hoodoo.testing.sim.baton import Worker, dismiss, gather, hire
 from hoodoo.testing.sim.faults import Crashed, Fault, Operation
 from hoodoo.testing.sim.schedule import Schedule, Script
 from hoodoo.testing.sim.trace import Step
@@ -134,6 +134,7 @@ class Stage:
     def play(self, schedule: Schedule) -> None:
         """Let the actors move until all have ended; called from outside."""
         self._schedule = schedule
+        gather()
         self._give(self._next(0, stays=False))
         seen = self._step
         while not self._home.acquire(timeout=_STUCK_AFTER_S):
