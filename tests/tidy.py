@@ -59,6 +59,12 @@ HOMES = {
     "hudi": set[str](),
 }
 
+# What only one module may call: how an instant is completed, and how a transaction is made.
+SOLE_CALLERS = {
+    "transitions.complete": "hoodoo.concurrency.gate",
+    "Txn": "hoodoo.concurrency.transaction",
+}
+
 MODULE_LINES = 400
 FUNCTION_LINES = 70
 
@@ -168,6 +174,17 @@ def world(source: Source) -> Iterator[str]:
                 attr=name,
             ) if name in CLOCKS:
                 yield source.complain(node, f"{name}() belongs behind the seam")
+
+
+def callers(source: Source) -> Iterator[str]:
+    """The gate is the only way to publish."""
+    for node in ast.walk(source.tree):
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if source.module != SOLE_CALLERS.get(called, source.module):
+            yield source.complain(node, f"only {SOLE_CALLERS[called]} calls {called}")
+    for node, name in imports(source):
+        if name == "hoodoo.timeline.transitions.complete":
+            yield source.complain(node, "import the module, so that its calls can be found")
 
 
 def sizes(source: Source) -> Iterator[str]:

@@ -33,6 +33,7 @@ from hoodoo.testing.sim.scenario import Outcome, Scenario
 from hoodoo.testing.sim.seeded import Chances, all_faults
 from hoodoo.testing.sim.stage import Settings, Violation
 from hoodoo.testing.sim.world import Action, Image, World
+from hoodoo.write.commit import CommitResult
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 EXPIRY_MS = 60_000
@@ -67,6 +68,7 @@ class Write:
         return f"witness-{self.v}"
 
     def rows(self) -> pa.Table:
+        """What is written."""
         keys = [*self.keys, self.witness]
         parts = [self.parts[n % len(self.parts)] for n in range(len(keys))]
         return pa.table([keys, parts, [self.v] * len(keys)], schema=SCHEMA)
@@ -145,7 +147,7 @@ class TableScenario(Scenario):
         return act
 
     def _write(self, table: Table, write: Write) -> None:
-        do: Callable[[pa.Table], object] = getattr(table, write.operation)
+        do: Callable[[pa.Table], CommitResult] = getattr(table, write.operation)
         try:
             done = do(write.rows())
         except CommitUnknown:
@@ -153,7 +155,7 @@ class TableScenario(Scenario):
         except HoodooError as error:
             self.ledger.refused[write.v] = str(error)
             return
-        self.ledger.acknowledged[write.v] = done.instant  # type: ignore[attr-defined] # CommitResult
+        self.ledger.acknowledged[write.v] = done.instant
 
     def medic(self, *, after_ms: int = 0) -> Action:
         """An actor that recovers the table."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from hoodoo.env import Clock, Env
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.testing.sim.faults import Fault, Kind, Operation
-from hoodoo.testing.sim.schedule import Script
+from hoodoo.testing.sim.faults import Fault, Kind
+from hoodoo.testing.sim.schedule import FaultAt
 from hoodoo.testing.sim.seeded import Chances
 from hoodoo.testing.sim.stage import Settings
 from hoodoo.testing.sim.tables import EXPIRY_MS, LEASE_MS, TableScenario, Write
@@ -71,7 +71,7 @@ class Rollback(TableScenario):
     def _die(self, world: World) -> None:
         """A write that crashes when it is about to publish."""
         write = {"dead": self.writer(Write(1, ("a", "x")))}
-        world.play(write, _CrashAt(part="claims"))
+        world.play(write, FaultAt("dead", "claims", Fault(Kind.CRASH_BEFORE)))
 
     def actors(self) -> Mapping[str, Action]:
         return {"medic": self.medic()}
@@ -83,16 +83,6 @@ class RollbackMor(Rollback):
     name = "rollback-mor"
     table_type = "mor"
     options = _LOGS
-
-
-@dataclass(frozen=True)
-class _CrashAt(Script):
-    """Crashes whoever comes to a path with this part."""
-
-    part: str = ""
-
-    def fault(self, operation: Operation) -> Fault | None:
-        return Fault(Kind.CRASH_BEFORE) if self.part in operation.path else None
 
 
 class SameGroup(TableScenario):
@@ -171,7 +161,7 @@ class DeadRollback(Rollback):
 
     def setup(self, world: World) -> None:
         super().setup(world)
-        world.play({"first": self.medic()}, _CrashAt(part=".parquet"))
+        world.play({"first": self.medic()}, FaultAt("first", ".parquet", Fault(Kind.CRASH_BEFORE)))
         world.pass_time(2 * EXPIRY_MS)
 
     def actors(self) -> Mapping[str, Action]:
