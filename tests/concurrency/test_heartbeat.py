@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.fleet import EXPIRY_S, INTERVAL_MS, MISSES, Machine, Fleet
+from support.fleet import EXPIRY_S, INTERVAL_MS, MISSES, Fleet, Machine
 
 from hoodoo.concurrency.heartbeat import Heartbeat, open_instant, take_over
 from hoodoo.concurrency.liveness import take_pulses

@@ -45,7 +45,7 @@ def claim_commit(env: Env, instant: InstantTime, claim: Claim, *, expiry_ms: int
     """Claim an instant for its commit; if another's claim stands, that one.
 
     Needs: a transaction, in which the instant was found pending and this attempt its owner.
-    Order: claim file, put-if-absent; the claim of an epoch before is replaced by condition.
+    Order: claim file, put-if-absent; that of a dead attempt before is replaced by condition.
     Crash: a claim without a completed file; rollback, or the next epoch, replaces it.
     """
     assert claim.ending is Ending.COMMIT
@@ -59,8 +59,8 @@ def claim_commit(env: Env, instant: InstantTime, claim: Claim, *, expiry_ms: int
     present = read_claim(env, instant)
     if present is None:
         raise AlreadyExists(path, "was claimed, and is not any more")
-    is_former = present.claim.ending is Ending.COMMIT and present.claim.epoch < claim.epoch
-    if not is_former or not is_too_old_to_follow(env, present, expiry_ms):
+    is_commit = present.claim.ending is Ending.COMMIT
+    if not is_commit or not is_too_old_to_follow(env, present, expiry_ms):
         return present.claim
     try:
         replace_settled(env, path, data, if_match=present.etag)

@@ -64,7 +64,7 @@ def store_time_ms(env: Env) -> int:
 
 
 def take_pulses(ref: TableRef, instants: Iterable[Instant]) -> dict[InstantTime, Pulse]:
-    """The pulse of each of these pending instants.
+    """The pulse of each of these pending instants; one that has just moved on is alive.
 
     Order: the probe first, then the heartbeats: whoever beats in between looks younger, not older.
     """
@@ -72,21 +72,25 @@ def take_pulses(ref: TableRef, instants: Iterable[Instant]) -> dict[InstantTime,
     if not wanted:
         return {}
     now_ms = store_time_ms(ref.env)
-    return {instant.requested_time: _pulse(ref, instant, now_ms) for instant in wanted}
+    moved = Pulse(0, default_expiry_ms(ref), has_heartbeat=False)
+    return {each.requested_time: pulse_at(ref, each, now_ms) or moved for each in wanted}
 
 
-def _pulse(ref: TableRef, instant: Instant, now_ms: int) -> Pulse:
-    """By the heartbeat, or without one (Hudi as a single writer) by the instant's last move."""
+def pulse_at(ref: TableRef, instant: Instant, now_ms: int) -> Pulse | None:
+    """The pulse of a pending instant at this time of the store's; None if it is not there any more.
+
+    By the heartbeat, or without one (Hudi as a single writer) by the instant's last move.
+    """
     env, time, expiry_ms = ref.env, instant.requested_time, default_expiry_ms(ref)
     try:
-        silent_ms = now_ms - env.storage.stat(paths.heartbeat(time)).modified_ms
+        beaten_ms = env.storage.stat(paths.heartbeat(time)).modified_ms
         beat = read_beat(env, time)
     except NotFound:
         pass
     else:
-        return Pulse(silent_ms, beat.expiry_ms if beat else expiry_ms, beat)
+        return Pulse(now_ms - beaten_ms, beat.expiry_ms if beat else expiry_ms, beat)
     try:
         moved_ms = env.storage.stat(instant_path(ref.properties.timeline, instant)).modified_ms
-    except NotFound:  # it has just moved on
-        moved_ms = now_ms
+    except NotFound:
+        return None
     return Pulse(now_ms - moved_ms, expiry_ms, has_heartbeat=False)

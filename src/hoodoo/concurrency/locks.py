@@ -28,7 +28,8 @@ from hoodoo.table.ref import TableRef
 
 log = logging.getLogger("hoodoo.concurrency")
 
-_SHORTEST_PAUSE_S = 0.004
+_FREE_LOOK_S = 0.004
+_SHORTEST_PART = 8
 _RENEWALS_PER_LEASE = 3
 
 
@@ -127,7 +128,7 @@ def _acquire(ref: TableRef, lock: Lock, purpose: str, began: float) -> None:
             raise _timeout(ref, lock.holder() or other, purpose)
         pause_s = _pause_s(ref, waited_s=now - began, look_s=now - tried)
         if isinstance(lock, ZooKeeperLock):
-            pause_s = _SHORTEST_PAUSE_S  # the server keeps the queue, and tells: a look is free
+            pause_s = _FREE_LOOK_S  # the server keeps the queue, and tells: a look is free
         clock.sleep(min(pause_s, left_s))
 
 
@@ -137,7 +138,7 @@ def _pause_s(ref: TableRef, *, waited_s: float, look_s: float) -> float:
     Never shorter than a look takes, so that many who wait do not keep a slow store busy.
     """
     longest_s = ref.config.get(LOCK_POLL_MS) / 1000
-    pause_s = max(longest_s / (1 + waited_s / longest_s), look_s, _SHORTEST_PAUSE_S)
+    pause_s = max(longest_s / (1 + waited_s / longest_s), look_s, longest_s / _SHORTEST_PART)
     return pause_s * (0.5 + ref.env.ids.jitter())
 
 

@@ -71,7 +71,7 @@ LOCK_WAIT_MS = Key(
 LOCK_POLL_MS = Key(
     "hoodie.write.lock.wait_time_ms_between_retry",
     integer(1),
-    200,
+    50,
     "Longest pause between two looks at a lock that someone else holds.",
 )
 LEASE_VALIDITY_S = Key(

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.heartbeat import read_beat
-from hoodoo.concurrency.liveness import Pulse, default_expiry_ms
+from hoodoo.concurrency.liveness import Pulse, pulse_at
 from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.config.table import TIMEZONE
 from hoodoo.errors import FormatError, InputError, NotFound
@@ -59,23 +58,18 @@ class _Entry:
 
 
 def report_timeline(
-    ref: TableRef,
-    *,
-    include_archived: bool = False,
-    last: int | None = None,
-    store_ms: int | None = None,
+    ref: TableRef, *, include_archived: bool = False, last: int | None = None
 ) -> list[InstantReport]:
     """Instants, oldest first; `last` leaves only so many of the newest, and all pending ones.
 
     The operation of a commit is in its file, so one file is read for each commit reported.
-    `store_ms` is the store's time, from those who may write to it.
     """
     entries = [_Entry(instant) for instant in ref.load_timeline()]
     if include_archived:
         entries = _with_archived(ref, entries)
     chosen = _chosen(entries, last)
-    if store_ms is None and any(entry.instant.is_pending for entry in chosen):
-        store_ms = _newest_ms(ref)
+    is_any_pending = any(entry.instant.is_pending for entry in chosen)
+    store_ms = _newest_ms(ref) if is_any_pending else None
     return [_report(ref, entry, store_ms) for entry in chosen]
 
 
@@ -135,26 +129,14 @@ def _owner(pulse: Pulse | None, commit: CommitMetadata | None) -> str | None:
 
 
 def _pulse(ref: TableRef, instant: Instant, store_ms: int) -> Pulse | None:
-    """The last sign of life of who works on an instant; None if nobody is meant to, or it ended.
-
-    Looked for after the store's time was: whoever beats in between looks younger, not older.
-    """
-    if not instant.is_pending:
+    """The last sign of life of who works on an instant; None if nobody is meant to, or it ended."""
+    pulse = pulse_at(ref, instant, store_ms) if instant.is_pending else None
+    if pulse is None:
         return None
-    storage, beat, has_heartbeat = ref.env.storage, None, True
-    try:
-        modified_ms = storage.stat(paths.heartbeat(instant.requested_time)).modified_ms
-        beat = read_beat(ref.env, instant.requested_time)
-    except NotFound:
-        if instant.state is State.REQUESTED and instant.action in _SERVICES:
-            return None  # a plan that waits for someone to execute it
-        has_heartbeat = False
-        try:
-            modified_ms = storage.stat(instant_path(ref.properties.timeline, instant)).modified_ms
-        except NotFound:  # completed or rolled back meanwhile
-            return None
-    expiry_ms = beat.expiry_ms if beat else default_expiry_ms(ref)
-    return Pulse(max(0, store_ms - modified_ms), expiry_ms, beat, has_heartbeat)
+    is_plan = instant.state is State.REQUESTED and instant.action in _SERVICES
+    if is_plan and not pulse.has_heartbeat:
+        return None  # it waits for someone to execute it
+    return replace(pulse, silent_ms=max(0, pulse.silent_ms))
 
 
 def _newest_ms(ref: TableRef) -> int:

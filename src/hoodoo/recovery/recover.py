@@ -76,20 +76,22 @@ def roll_back_dead(ref: TableRef) -> Recovered:
     seen = [verdict for verdict, _ in _verdicts(ref, ref.load_timeline())]
     if all(verdict.fate is Fate.LEAVE for verdict in seen):
         return Recovered(left=tuple(seen))
-    attempts: list[Attempt] = []
+    begun: list[tuple[Attempt, Verdict]] = []
     left: list[Verdict] = []
     with ExitStack() as beating:
         with transaction(ref, "recover") as txn:
             for verdict, pulse in _verdicts(ref, txn.timeline):
-                attempt = _begin(txn, ref, verdict, pulse, attempts)
+                # Times drawn in this transaction are not on its timeline.
+                after = max((a.instant.requested_time for a, _ in begun), default=None)
+                attempt = _begin(txn, ref, verdict, pulse, after)
                 if attempt is not None:
                     beating.callback(attempt.heartbeat.stop)
-                    attempts.append(attempt)
+                    begun.append((attempt, verdict))
                 elif verdict.fate is Fate.LEAVE:
                     left.append(verdict)
                 else:
-                    left.append(replace(verdict, reason="its commit may still land"))
-        return Recovered(tuple(_carry_out_all(ref, attempts)), tuple(left))
+                    left.append(replace(verdict, reason=f"its commit may still land: {pulse}"))
+        return _carry_out_all(ref, begun, left)
 
 
 def roll_back(ref: TableRef, instant: str, *, force: bool = False) -> RolledBack:
@@ -161,7 +163,7 @@ def _verdicts(ref: TableRef, timeline: Timeline) -> list[tuple[Verdict, Pulse]]:
 
 
 def _begin(
-    txn: Txn, ref: TableRef, verdict: Verdict, pulse: Pulse, begun: list[Attempt]
+    txn: Txn, ref: TableRef, verdict: Verdict, pulse: Pulse, after: InstantTime | None
 ) -> Attempt | None:
     match verdict.fate:
         case Fate.LEAVE:
@@ -169,32 +171,41 @@ def _begin(
         case Fate.FINISH:
             return _take_over_rollback(txn, ref, verdict.instant)
         case Fate.ROLL_BACK:
-            # Times drawn in this transaction are not on its timeline.
-            after = max((a.instant.requested_time for a in begun), default=None)
             return schedule(txn, ref, verdict.instant, expiry_ms=pulse.expiry_ms, after=after)
 
 
 def _take_over_rollback(txn: Txn, ref: TableRef, rollback: Instant) -> Attempt:
-    heartbeat = take_over(ref, rollback.requested_time, kind="rollback")
-    if rollback.state is State.REQUESTED:
-        rollback = transitions.start(txn, rollback)
+    with ExitStack() as undo:
+        heartbeat = take_over(ref, rollback.requested_time, kind="rollback")
+        undo.callback(heartbeat.stop)
+        if rollback.state is State.REQUESTED:
+            rollback = transitions.start(txn, rollback)
+        undo.pop_all()
     return Attempt(rollback, heartbeat)
 
 
-def _carry_out_all(ref: TableRef, attempts: Iterable[Attempt]) -> list[RolledBack]:
+def _carry_out_all(
+    ref: TableRef, begun: Iterable[tuple[Attempt, Verdict]], left: Iterable[Verdict]
+) -> Recovered:
     """Every rollback gets its chance; the first failure is raised at the end."""
     done: list[RolledBack] = []
+    overtaken: list[Verdict] = []
     failures: list[HoodooError] = []
-    for attempt in attempts:
+    for attempt, verdict in begun:
+        is_finished = verdict.fate is Fate.FINISH
         try:
-            done.append(carry_out(ref, attempt))
-        except HeartbeatLost as error:  # someone else carries it on
-            log.info("rollback_taken_over error=%s", error)
+            rolled_back = carry_out(ref, attempt)
+        except HeartbeatLost as error:
+            overtaken.append(replace(verdict, reason=f"someone else carries it on: {error}"))
         except HoodooError as error:
             failures.append(error)
+        else:
+            done.append(replace(rolled_back, is_finished=is_finished, reason=verdict.reason))
     if failures:
         raise failures[0]
-    return done
+    gone = {each.instant for each in done}
+    still = [verdict for verdict in left if verdict.instant.requested_time not in gone]
+    return Recovered(tuple(done), (*still, *overtaken))
 
 
 def _rollback_targets(ref: TableRef, timeline: Timeline) -> dict[InstantTime, InstantTime]:

@@ -49,6 +49,10 @@ class RolledBack:
     action: str
     files: tuple[str, ...]
     """Paths of the data files that it deleted."""
+    is_finished: bool = False
+    """Someone else had begun with it."""
+    reason: str = ""
+    """Why it had to be."""
 
 
 def schedule(

@@ -13,7 +13,6 @@ from hoodoo.model.names import instant_name, parse_instant
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.timeline.timeline import Timeline
 
-
 # A write reads the timeline several times, and the next write reads nearly the same again.
 _parsed = lru_cache(maxsize=1 << 16)(parse_instant)
 

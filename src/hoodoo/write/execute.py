@@ -83,6 +83,7 @@ def _write_and_commit(
         context = WriteContext(ref, begun.time, by_key, work.schema, schema_json, rule)
         tasks = announce_all([_task(work, context, bucket) for bucket in work.buckets])
         stats = [stat for written in engine.map(run_handle, tasks) for stat in written]
+    heartbeat.check()  # whoever lost the instant need not go on
     with phases.timed("finalize"):
         heartbeat.phase = "finalize"
         finalize(ref.env, begun.time, stats)
