@@ -163,12 +163,19 @@ class SystemClock:
         return _lines.setdefault(name, _ThreadLine())
 
 
+def _app() -> str:
+    """The script that runs, or the package of `python -m`."""
+    directory, name = os.path.split(sys.argv[0] if sys.argv else "")
+    if name == "__main__.py":
+        name = os.path.basename(directory)
+    return name if name not in ("", "-c", "-") else "python"
+
+
 class SystemIds:
     """Random ids of the operating system."""
 
     def process(self) -> Process:
-        app = os.path.basename(sys.argv[0] if sys.argv else "") or "python"
-        return Process(socket.gethostname(), os.getpid(), app)
+        return Process(socket.gethostname(), os.getpid(), _app())
 
     def uuid(self) -> str:
         return str(uuid.uuid4())
