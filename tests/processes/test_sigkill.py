@@ -31,8 +31,6 @@ WRITES = [(1, "insert", 1), (2, "upsert", 0), (3, "delete", 0), (4, "upsert", 1)
 BEFORE = {"word": "intent", "number": 0, "kind": "insert", "block": 0}, {"word": "ack"}
 
 
-
-
 class Victim(NamedTuple):
     """A table, the process that is to be killed while it writes there, and when that is."""
 

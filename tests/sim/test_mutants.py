@@ -54,7 +54,7 @@ def without_claims(patch: Patch) -> None:
         return Claim("", 1, Ending.COMMIT, by=name)
 
     patch.setattr(gate, "_claim", unclaimed)
-    patch.setattr(gate, "_refuse_overtaken", lambda txn, completed, claim: None)
+    patch.setattr(gate, "_refuse_overtaken", lambda *given: None)
     patch.setattr(rollback, "read_claim", lambda env, instant: None)
     patch.setattr(rollback, "claim_rollback", lambda env, instant, claim, instead_of: True)
 
@@ -72,7 +72,7 @@ def retries_without_a_look(patch: Patch) -> None:
         complete(txn, completed, metadata, before_retry=lambda: None)
 
     patch.setattr(gate.transitions, "complete", stubborn)
-    patch.setattr(gate, "_refuse_overtaken", lambda txn, completed, claim: None)
+    patch.setattr(gate, "_refuse_overtaken", lambda *given: None)
 
 
 def dies_in_flight() -> Iterator[Outcome]:

@@ -73,7 +73,7 @@ def publish(txn: Txn, attempt: Attempt, settle: Callable[[], Metadata]) -> Insta
     refuse_late()
     try:
         transitions.complete(txn, completed, metadata, before_retry=refuse_late)
-        _refuse_overtaken(txn, completed, claim)
+        _refuse_overtaken(txn, instant, completed, claim)
     except OutcomeUnknown as error:
         raise CommitUnknown(
             f"the store does not tell whether instant {instant.requested_time} was committed "
@@ -130,7 +130,7 @@ def _claim(txn: Txn, attempt: Attempt, completed: Instant) -> Claim:
     return claim
 
 
-def _refuse_overtaken(txn: Txn, completed: Instant, claim: Claim) -> None:
+def _refuse_overtaken(txn: Txn, instant: Instant, completed: Instant, claim: Claim) -> None:
     """Take back what landed after the lock had gone to others, and they had published.
 
     No store can be told to refuse a plain create that comes too late, so the last one to land
@@ -143,14 +143,25 @@ def _refuse_overtaken(txn: Txn, completed: Instant, claim: Claim) -> None:
         if txn.fence.is_unbroken():
             return
         others = _landed_before(txn, completed)
-        claimed = read_claim(env, time)
+        is_ours = _is_claim_ours(txn, instant, claim)
     except (StorageError, FormatError) as error:  # it was published in time, as far as we know
         log.warning("unverified time=%s error=%s", time, error)
         return
-    if others or claimed is None or claimed.claim != claim:
+    if others or not is_ours:
         log.error("taken_back time=%s others=%s", time, others)
         delete_settled(env, instant_path(txn.paths, completed))
         raise LeaseLost(f"instant {time} was overtaken while it was published: the lock was lost")
+
+
+def _is_claim_ours(txn: Txn, instant: Instant, claim: Claim) -> bool:
+    """Whether it is, or was until it was swept, because the instant had ended as we claimed.
+
+    A rollback takes the inflight file away before its claim can be swept.
+    """
+    claimed = read_claim(txn.env, instant.requested_time)
+    if claimed is not None:
+        return claimed.claim == claim
+    return txn.env.storage.exists(instant_path(txn.paths, instant))
 
 
 def _landed_before(txn: Txn, completed: Instant) -> list[str]:

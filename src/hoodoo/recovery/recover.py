@@ -23,7 +23,7 @@ from hoodoo.errors import (
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.plan import RequestedReplaceMetadata, RollbackPlan
 from hoodoo.recovery.rollback import RolledBack, carry_out, schedule
-from hoodoo.recovery.sweep import Swept, sweep
+from hoodoo.recovery.sweep import Swept, sweep, sweep_instant
 from hoodoo.recovery.verdict import Fate, Verdict, judge_all
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import refuse_unwritable
@@ -136,6 +136,9 @@ def abandon(ref: TableRef, attempt: Attempt) -> None:
                     beating.callback(rollback.heartbeat.stop)
             if rollback is not None:
                 carry_out(ref, rollback)
+            elif txn.timeline.find(attempt.instant.requested_time) is None:
+                # Others rolled it back, and cannot have seen what it made since.
+                sweep_instant(ref, txn.timeline, attempt.instant.requested_time)
     except HoodooError as error:
         log.warning("abandon_failed time=%s error=%s", attempt.instant.requested_time, error)
 

@@ -77,8 +77,7 @@ def sweep(ref: TableRef) -> Swept:
     other: list[str] = []
     for instant in marked:
         if facts.is_settled(instant):
-            data += _delete(ref, _strays(ref, facts, instant, announced(env, instant)))
-            delete_markers(env, instant)
+            data += sweep_instant(ref, facts.timeline, instant)
             other.append(paths.marker_directory(instant))
     data += _sweep_noted(ref, facts, other)
     old = [
@@ -92,6 +91,16 @@ def sweep(ref: TableRef) -> Swept:
     if data or other:
         log.info("swept data_files=%d leftovers=%d", len(data), len(other))
     return Swept(tuple(sorted(data)), tuple(sorted(other)))
+
+
+def sweep_instant(ref: TableRef, timeline: Timeline, instant: InstantTime) -> list[str]:
+    """Remove the files that an instant announced and no commit names, then its markers.
+
+    Needs: it is not pending on `timeline`, and nobody works on it any more.
+    """
+    deleted = _delete(ref, _strays(ref, timeline, instant, announced(ref.env, instant)))
+    delete_markers(ref.env, instant)
+    return deleted
 
 
 def _load_facts(ref: TableRef) -> _Facts:
@@ -113,9 +122,11 @@ def _load_facts(ref: TableRef) -> _Facts:
     return _Facts(ref.load_timeline(), now_ms, expiry_ms, heartbeats, frozenset(beating))
 
 
-def _strays(ref: TableRef, facts: _Facts, instant: InstantTime, files: Iterable[str]) -> list[str]:
+def _strays(
+    ref: TableRef, timeline: Timeline, instant: InstantTime, files: Iterable[str]
+) -> list[str]:
     """Of the files of an instant that has ended, those that no commit names."""
-    found = facts.timeline.find(instant)
+    found = timeline.find(instant)
     if found is not None:
         metadata = read_commit(ref.env, ref.properties.timeline, found)
         named = {stat.path for _, stat in metadata.stats()}
