@@ -33,6 +33,7 @@ class Told:
     latencies: list[float] = field(default_factory=list)
     took_s: float = 0.0
     """Until the last writer was done with what it had begun before time was up."""
+    cpu_s: float = 0.0
     waited_s: float = 0.0
     held_s: float = 0.0
     holds: Counter[str] = field(default_factory=Counter)
@@ -45,6 +46,7 @@ class Told:
         self.counts += other.counts
         self.latencies += other.latencies
         self.took_s = max(self.took_s, other.took_s)
+        self.cpu_s += other.cpu_s
         self.waited_s += other.waited_s
         self.held_s += other.held_s
         self.holds += other.holds

@@ -18,6 +18,7 @@ from hoodoo.model.attempt import Claim, Ending
 from hoodoo.model.names import instant_name
 from hoodoo.recovery import recover, rollback
 from hoodoo.recovery.recover import Recovered
+from hoodoo.recovery.verdict import Verdict
 from hoodoo.table.ref import TableRef
 from hoodoo.testing.sim.explore import by_seed, search
 from hoodoo.testing.sim.faults import Fault, Kind
@@ -33,15 +34,15 @@ def judge_outside_the_lock(patch: Patch) -> None:
 
     def hasty(ref: TableRef) -> Recovered:
         judged = recover._verdicts(ref, ref.load_timeline())
-        attempts: list[gate.Attempt] = []
+        begun: list[tuple[gate.Attempt, Verdict]] = []
         with ExitStack() as beating:
             with transaction(ref, "recover") as txn:
                 for verdict, pulse in judged:
-                    attempt = recover._begin(txn, ref, verdict, pulse, attempts)
+                    attempt = recover._begin(txn, ref, verdict, pulse, None)
                     if attempt is not None:
                         beating.callback(attempt.heartbeat.stop)
-                        attempts.append(attempt)
-            return Recovered(tuple(recover._carry_out_all(ref, attempts)))
+                        begun.append((attempt, verdict))
+            return recover._carry_out_all(ref, begun, [])
 
     patch.setattr(recover, "roll_back_dead", hasty)
 
