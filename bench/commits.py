@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import statistics
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -22,64 +22,29 @@ from hoodoo.errors import HoodooError, WriteConflict
 SECONDS = 10.0
 ROWS = 10
 SCHEMA = pa.schema([("id", pa.string()), ("partition", pa.string()), ("value", pa.int64())])
+RACES = ((1, 1), (4, 1), (16, 1), (1, 4))
+"""Processes, and writers in each."""
 
 
 @dataclass
 class Told:
-    """What a writer, or a process of writers, tells when time is up."""
+    """What a process tells when time is up."""
 
-    counts: list[int] = field(default_factory=list)
-    """Commits of each writer."""
-    latencies: list[float] = field(default_factory=list)
+    latencies: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of each commit, by writer."""
+    holds: Sequence[Hold] = ()
     took_s: float = 0.0
-    """Until the last writer was done with what it had begun before time was up."""
+    """Until its last writer was done with what it had begun before time was up."""
     cpu_s: float = 0.0
-    waited_s: float = 0.0
-    held_s: float = 0.0
-    holds: Counter[str] = field(default_factory=Counter)
-    """What the lock was taken for."""
     conflicts: int = 0
     errors: list[str] = field(default_factory=list)
 
-    def add(self, other: Told) -> None:
-        """Take what another writer tells into account."""
-        self.counts += other.counts
-        self.latencies += other.latencies
-        self.took_s = max(self.took_s, other.took_s)
-        self.cpu_s += other.cpu_s
-        self.waited_s += other.waited_s
-        self.held_s += other.held_s
-        self.holds += other.holds
-        self.conflicts += other.conflicts
-        self.errors += other.errors
 
-    def add_holds(self, holds: Sequence[Hold]) -> None:
-        """Take the times with the lock into account."""
-        self.waited_s += sum(hold.waited_s for hold in holds)
-        self.held_s += sum(hold.held_s for hold in holds)
-        self.holds.update(hold.purpose for hold in holds)
-
-
-class Barrier(Protocol):
-    """Of threads or of processes."""
-
-    def wait(self) -> int: ...
-
-
-class Results(Protocol):
-    """Where writers put what they tell."""
-
-    def put(self, item: Told, /) -> None: ...
-
-    def get(self) -> Told: ...
-
-
-def create(place: str, options: Mapping[str, str] | None = None) -> str:
+def create(place: str, options: Mapping[str, str] | None = None) -> hoodoo.Table:
     """An empty table for small rows."""
-    table = hoodoo.create_table(
+    return hoodoo.create_table(
         place, schema=SCHEMA, record_key="id", partition_by="partition", options=options
     )
-    return table.uri
 
 
 def small_rows(partition: str, value: int) -> pa.Table:
@@ -89,126 +54,84 @@ def small_rows(partition: str, value: int) -> pa.Table:
     return pa.table(dict(zip(SCHEMA.names, columns, strict=True)), schema=SCHEMA)
 
 
-def _write(uri: str, name: str, ready: Barrier) -> Told:
-    """One writer: a first commit, a common start, and then commits until time is up."""
-    table, told = hoodoo.open_table(uri), Told()
-    table.upsert(small_rows(name, 0))
+def race(uri: str, processes: int, writers: int) -> list[Told]:
+    """Let processes with this many writers each commit as fast as they can, for a while."""
+    context = multiprocessing.get_context("spawn")
+    ready, results = context.Barrier(processes), context.SimpleQueue()
+    started = []
+    for number in range(processes):
+        names = [f"{number:02d}-{writer}" for writer in range(writers)]
+        started.append(context.Process(target=_compete, args=(uri, names, ready, results)))
+        started[-1].start()
+    told = [results.get() for _ in started]
+    for process in started:
+        process.join()
+    return told
+
+
+def _compete(uri: str, names: Sequence[str], ready: Barrier, results: SimpleQueue[Told]) -> None:
+    """One process: a first commit of each writer, a common start, the race."""
+    told = Told({name: [] for name in names})
+    tables = {name: hoodoo.open_table(uri) for name in names}
+    for name, table in tables.items():
+        table.upsert(small_rows(name, 0))
     ready.wait()
-    start = time.perf_counter()
-    while (began := time.perf_counter()) < start + SECONDS:
+    start, cpu_start_s = time.perf_counter(), time.process_time()
+    with watched() as told.holds, ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(lambda name: _write(tables[name], name, start + SECONDS, told), names))
+    told.took_s, told.cpu_s = time.perf_counter() - start, time.process_time() - cpu_start_s
+    results.put(told)
+
+
+def _write(table: hoodoo.Table, name: str, until: float, told: Told) -> None:
+    took = told.latencies[name]
+    while (began := time.perf_counter()) < until:
         try:
-            table.upsert(small_rows(name, len(told.latencies) + 1))
+            table.upsert(small_rows(name, len(took) + 1))
         except WriteConflict:
             told.conflicts += 1
         except HoodooError as error:
             told.errors.append(f"{type(error).__name__}: {error}")
         else:
-            told.latencies.append(time.perf_counter() - began)
-    told.counts.append(len(told.latencies))
-    told.took_s = time.perf_counter() - start
-    return told
+            took.append(time.perf_counter() - began)
 
 
-def _process(uri: str, name: str, ready: Barrier, results: Results) -> None:
-    with watched() as holds:
-        told = _write(uri, name, _Clearing(ready, holds))
-    told.add_holds(holds)
-    results.put(told)
-
-
-@dataclass
-class _Clearing:
-    """The common start, at which what was measured before is forgotten."""
-
-    ready: Barrier
-    holds: list[Hold]
-
-    def wait(self) -> int:
-        self.holds.clear()
-        return self.ready.wait()
-
-
-def with_processes(uri: str, writers: int) -> Told:
-    """Writers that are processes of their own."""
-    context = multiprocessing.get_context("spawn")
-    ready, results = context.Barrier(writers), context.SimpleQueue()
-    processes = [
-        context.Process(target=_process, args=(uri, f"w{number:02d}", ready, results))
-        for number in range(writers)
-    ]
-    return _joined(processes, results)
-
-
-def with_threads(uri: str, writers: int) -> Told:
-    """Writers that are threads of this process."""
-    ready, results = threading.Barrier(writers), SimpleQueue[Told]()
-
-    def work(name: str, start: Barrier) -> None:
-        results.put(_write(uri, name, start))
-
-    with watched() as holds:
-        start = _Clearing(ready, holds)
-        threads = [
-            threading.Thread(target=work, args=(f"w{number:02d}", start))
-            for number in range(writers)
-        ]
-        told = _joined(threads, results)
-    told.add_holds(holds)
-    return told
-
-
-class _Startable(Protocol):
-    def start(self) -> None: ...
-
-    def join(self) -> None: ...
-
-
-def _joined(workers: Sequence[_Startable], results: Results) -> Told:
-    for worker in workers:
-        worker.start()
-    told = Told()
-    for _ in workers:
-        told.add(results.get())
-    for worker in workers:
-        worker.join()
-    return told
+def report(who: str, told: Sequence[Told]) -> None:
+    """Print what the processes of a race tell."""
+    counts = [len(latencies) for each in told for latencies in each.latencies.values()]
+    took = [s for each in told for latencies in each.latencies.values() for s in latencies]
+    holds = [hold for each in told for hold in each.holds]
+    waited_s, held_s = sum(h.waited_s for h in holds), sum(h.held_s for h in holds)
+    errors = [error for each in told for error in each.errors]
+    percentiles = statistics.quantiles(took, n=100, method="inclusive")
+    race_s = max(each.took_s for each in told)
+    print(
+        f"small commits by {who:<14} {len(took) / race_s:6.1f} a second,"
+        f" median {percentiles[49] * 1000:6.1f} ms, p99 {percentiles[98] * 1000:6.1f} ms,"
+        f" {sum(each.cpu_s for each in told) / len(took) * 1000:5.1f} ms of CPU each"
+    )
+    purposes = Counter(hold.purpose for hold in holds)
+    print(
+        f"  lock waited for {waited_s / sum(took):4.0%}, held {held_s / sum(took):4.0%} of a"
+        f" write; taken {held_s / race_s:4.0%} of all time, for "
+        + ", ".join(f"{purpose} x{count}" for purpose, count in purposes.most_common())
+    )
+    print(
+        f"  commits of a writer {min(counts)} to {max(counts)},"
+        f" {sum(each.conflicts for each in told)} conflicts, {len(errors)} errors"
+    )
+    for error in errors[:3]:
+        print(f"  {error}")
 
 
 def run(folder: Path) -> None:
-    """Print commits a second of 1, 4 and 16 processes, and of 4 threads."""
-    ways: list[tuple[int, str, Callable[[str, int], Told]]] = [
-        (1, "process", with_processes),
-        (4, "processes", with_processes),
-        (16, "processes", with_processes),
-        (4, "threads", with_threads),
-    ]
-    for writers, kind, work in ways:
-        uri = create(f"{folder}/{writers}-{kind}")
-        told = work(uri, writers)
-        _check(uri, told)
-        _print(f"{writers} {kind}", told)
-
-
-def _check(uri: str, told: Told) -> None:
-    """What was counted is what the table has; each writer began with one commit more."""
-    table = hoodoo.open_table(uri)
-    assert len(table.timeline()) == len(told.latencies) + len(told.counts)
-    assert table.to_arrow().num_rows == ROWS * len(told.counts)
-
-
-def _print(who: str, told: Told) -> None:
-    busy_s = sum(told.latencies)
-    percentiles = statistics.quantiles(told.latencies, n=100, method="inclusive")
-    print(
-        f"small commits by {who:<14} {sum(told.counts) / told.took_s:6.1f} a second,"
-        f" median {percentiles[49] * 1000:6.1f} ms, p99 {percentiles[98] * 1000:6.1f} ms"
-    )
-    print(
-        f"  lock: waited for {told.waited_s / busy_s:4.0%}, held {told.held_s / busy_s:4.0%}"
-        f" of a write; taken {told.held_s / told.took_s:4.0%} of all time, for "
-        + ", ".join(f"{what} x{count}" for what, count in told.holds.most_common())
-    )
-    print(
-        f"  commits of a writer {min(told.counts)} to {max(told.counts)},"
-        f" {told.conflicts} conflicts, {len(told.errors)} errors {told.errors[:2] or ''}"
-    )
+    """Print commits a second of 1, 4 and 16 processes, and of 4 threads in one."""
+    for processes, writers in RACES:
+        who = f"{writers} threads" if writers > 1 else f"{processes} process"
+        table = create(f"{folder}/{processes}-{writers}")
+        told = race(table.uri, processes, writers)
+        report(who + "es" * (processes > 1), told)
+        commits = sum(len(latencies) for each in told for latencies in each.latencies.values())
+        # Each writer began with one commit more.
+        assert len(table.timeline()) == commits + processes * writers
+        assert table.to_arrow().num_rows == ROWS * processes * writers

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import hoodoo
@@ -28,18 +29,26 @@ from hoodoo.testing.servers import ServerUnavailable, seaweedfs
 REPEAT = 200
 REPEAT_S3 = 50
 WARM_UP = 6
-TIMELINES = (10, 100, 1_000, 5_000)
 AIM = 1.5
+TIMELINES = (10, 100, 1_000, 5_000)
+REPEAT_ON_TIMELINE = 15
+PARTS = ("plan, lock", "begin", "write, lock", "gate", "clean up")
+"""What the two transactions cut a commit into; each ends with giving the lock back."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit as it was seen: how long it took, its operations, its two transactions."""
+    """One commit as it was seen: its time, its operations, its two transactions."""
 
     took_s: float
     operations: Sequence[Operation]
     begin: Hold
     gate: Hold
+
+    def parts(self) -> list[Sequence[Operation]]:
+        """The operations of each of `PARTS`."""
+        marks = (0, *self.begin.marks, *self.gate.marks, len(self.operations))
+        return [self.operations[i:j] for i, j in pairwise(marks)]
 
 
 class Replay:
@@ -50,7 +59,7 @@ class Replay:
         self._etags: dict[str, str] = {}
 
     def timed(self, operations: Sequence[Operation]) -> float:
-        """Seconds for all of them."""
+        """Seconds for all of them; those that failed may fail again."""
         started = time.perf_counter()
         for operation in operations:
             if operation.failure is None:
@@ -64,7 +73,7 @@ class Replay:
         storage, path, size = self._storage, operation.path, operation.size_bytes
         match operation.verb:
             case "list":
-                for _ in storage.list(path, recursive=path != paths.join(paths.META, "timeline")):
+                for _ in storage.list(path, recursive=not path.endswith("timeline")):
                     pass
             case "list_directories":
                 storage.list_directories(path)
@@ -102,39 +111,29 @@ def commits(uri: str, options: Mapping[str, str], repeat: int) -> Iterator[Commi
             traced.clear()
             holds.clear()
             started = time.perf_counter()
-            table.upsert(small_rows("w00", value))
+            table.upsert(small_rows("00-0", value))
             took_s = time.perf_counter() - started
             begin, gate = holds
-            assert (begin.purpose, gate.purpose) == ("begin", "commit")
             yield Commit(took_s, tuple(traced.operations), begin, gate)
 
 
 def measure(where: str, uri: str, options: Mapping[str, str], scratch: str, repeat: int) -> None:
     """Print a table's commits against their operations, replayed turn by turn."""
-    for _ in commits(uri, options, WARM_UP):
-        pass
+    *_, last = commits(uri, options, WARM_UP)
     replay = Replay(_copy(open_storage(uri, options), open_storage(scratch, options)))
     seen, raw = [], []
     for commit in commits(uri, options, repeat):
-        before, begin, between, gate, after = _cut(commit)
-        raw.append([replay.timed(part) for part in (before, begin, between, gate, after)])
         seen.append(commit)
-    gates = statistics.median(commit.gate.inside_s for commit in seen)
-    print(ratio_line(f"gate, {where}, median of {repeat}", gates, _median(raw, 3), AIM))
-    begins = statistics.median(commit.begin.inside_s for commit in seen)
-    print(ratio_line(f"begin, {where}", begins, _median(raw, 1)))
-    whole = statistics.median(commit.took_s for commit in seen)
-    print(ratio_line(f"whole commit, {where}", whole, statistics.median(map(sum, raw))))
-
-
-def _median(raw: Sequence[Sequence[float]], part: int) -> float:
-    return statistics.median(parts[part] for parts in raw)
-
-
-def _cut(commit: Commit) -> list[Sequence[Operation]]:
-    """Operations before, inside and after the two transactions."""
-    marks = (0, *commit.begin.marks, *commit.gate.marks, len(commit.operations))
-    return [commit.operations[i:j] for i, j in zip(marks, marks[1:], strict=False)]
+        raw.append([replay.timed(part) for part in commit.parts()])
+    ours = statistics.median(commit.gate.inside_s for commit in seen)
+    theirs = statistics.median(parts[3] for parts in raw)
+    print(ratio_line(f"gate, {where}, median of {repeat}", ours, theirs, AIM))
+    ours = statistics.median(commit.begin.inside_s for commit in seen)
+    theirs = statistics.median(parts[1] for parts in raw)
+    print(ratio_line(f"begin, {where}", ours, theirs))
+    ours = statistics.median(commit.took_s for commit in seen)
+    print(ratio_line(f"whole commit, {where}", ours, statistics.median(map(sum, raw))))
+    print_operations(last)
 
 
 def _copy(source: Storage, target: Storage) -> Storage:
@@ -143,53 +142,52 @@ def _copy(source: Storage, target: Storage) -> Storage:
     return target
 
 
-def list_operations(uri: str) -> None:
-    """Print the operations of one commit, in the parts that the lock cuts it into."""
-    *_, commit = commits(uri, {}, WARM_UP)
+def print_operations(commit: Commit) -> None:
+    """Print what a commit asks of its storage."""
     total = Counter(operation.verb for operation in commit.operations)
     told = ", ".join(f"{count} {verb}" for verb, count in total.most_common())
-    print(f"operations of a small commit: {len(commit.operations)} ({told})")
-    parts = ("plan, lock", "begin", "write, lock", "gate", "clean up")
-    for name, operations in zip(parts, _cut(commit), strict=True):
-        counts = Counter(f"{operation.verb} {_place(operation)}" for operation in operations)
+    print(f"  {len(commit.operations)} operations: {told}")
+    for name, operations in zip(PARTS, commit.parts(), strict=True):
+        counts = Counter(f"{operation.verb} {_place(operation.path)}" for operation in operations)
         text = ", ".join(f"{what} x{n}" if n > 1 else what for what, n in counts.items())
         print(f"  {name}: {text}")
 
 
-def _place(operation: Operation) -> str:
-    """Which kind of object it is about: the first directory with a name of its own."""
-    inside, _, rest = operation.path.removeprefix(f"{paths.META}/").partition("/")
-    if not operation.path.startswith(paths.META):
+def _place(path: str) -> str:
+    """What kind of object this is: the directory in `.hoodie`, or data."""
+    if not path.startswith(paths.META):
         return "data"
-    return rest.split("/")[1] if inside == ".aux" else inside.lstrip(".")
+    below = path.removeprefix(f"{paths.OWN}/").removeprefix(f"{paths.META}/")
+    return below.split("/")[0].lstrip(".")
 
 
-def run(folder: Path) -> None:
-    """Print the ratios on local disk, the operations, and the growth with the timeline."""
-    uri = create(f"{folder}/table")
-    measure("local disk", uri, {}, f"file://{folder}/scratch", REPEAT)
-    list_operations(create(f"{folder}/other"))
+def grow(folder: Path) -> None:
+    """Print the time of a commit on longer and longer timelines."""
     for instants in TIMELINES:
         table = hoodoo.open_table(timeline.build(folder, instants))
-        rows = small_rows("w00", 0).select(["id"])
+        rows = small_rows("00-0", 0).select(["id"])
         table.upsert(rows)
         took = []
-        for _ in range(15):
+        for _ in range(REPEAT_ON_TIMELINE):
             started = time.perf_counter()
             table.upsert(rows)
             took.append(time.perf_counter() - started)
-        print(
-            f"commit on a timeline of {instants:>6,} commits"
-            f" {statistics.median(took) * 1000:26.1f} ms"
-        )
+        ms = statistics.median(took) * 1000
+        print(f"commit on a timeline of {instants:>6,} commits {ms:26.1f} ms")
+
+
+def run(folder: Path) -> None:
+    """Print the ratios on local disk, and the growth with the timeline."""
+    uri = create(f"{folder}/table").uri
+    measure("local disk", uri, {}, f"file://{folder}/scratch", REPEAT)
+    grow(folder)
 
 
 def run_on_s3(folder: Path) -> None:
-    """Print the ratios on a local S3 server."""
+    """Print the ratios on an S3 server of this machine."""
     try:
         with seaweedfs(folder) as server:
-            uri, options = server.uri("table"), server.options
-            create(uri, options)
-            measure("S3 server", uri, options, server.uri("scratch"), REPEAT_S3)
+            uri = create(server.uri("table"), server.options).uri
+            measure("S3 server", uri, server.options, server.uri("scratch"), REPEAT_S3)
     except ServerUnavailable as error:
         print(f"gate, S3 server: not measured ({error})")

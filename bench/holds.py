@@ -57,9 +57,7 @@ def watched(mark: Callable[[], int] = lambda: 0) -> Iterator[list[Hold]]:
 
 
 class _WatchedLock:
-    def __init__(
-        self, lock: Lock, hold: Hold, holds: list[Hold], mark: Callable[[], int]
-    ) -> None:
+    def __init__(self, lock: Lock, hold: Hold, holds: list[Hold], mark: Callable[[], int]) -> None:
         self._lock = lock
         self._hold = hold
         self._holds = holds

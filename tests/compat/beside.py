@@ -1,0 +1,89 @@
+"""Tables that we and Apache Hudi both write: its settings, and one check for all three readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from peer_client import Peer
+from peer_rows import trips
+from same_rows import assert_same_rows
+from support.wheel import wheel_rows
+
+import hoodoo
+
+ALONE = {
+    "hoodie.table.name": "trips",
+    "hoodie.metadata.enable": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.embed.timeline.server": "false",
+}
+"""Hudi as a single writer: no lock that others see, and it rolls back all that is pending."""
+
+TOGETHER = ALONE | {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.write.lock.provider": (
+        "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+    ),
+    # It does not wait for this lock, but tries again: 50 times, every 5 s, unless told.
+    "hoodie.write.lock.client.num_retries": "500",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "20",
+}
+"""Hudi as one of many writers, with heartbeats; its cleaner alone rolls back what died."""
+
+OUR_LOCK = {"hoodie.write.lock.provider": "filesystem"}
+"""Our setting for the lock of `TOGETHER`."""
+
+CLEANING = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+
+DYING = {
+    "hoodie.precommit.validators": (
+        "org.apache.hudi.client.validator.SqlQuerySingleResultPreCommitValidator"
+    ),
+    "hoodie.precommit.validators.single.value.sql.queries": "select count(*) from <TABLE_NAME>#-1",
+}
+"""Hudi writes all files; then a check that cannot pass ends the write just before its commit.
+
+It leaves behind what a writer that was killed there leaves: instant, markers, data files, and its
+heartbeat, if it has one, which beats no more.
+"""
+
+
+def new_table(place: Path, kind: str, options: Mapping[str, object] | None = None) -> hoodoo.Table:
+    """A new table of ours."""
+    return hoodoo.create_table(
+        str(place),
+        schema=trips("a sf 1 1").schema,
+        name="trips",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        table_type=kind,
+        options=options,
+    )
+
+
+def check(hudi: Peer, place: Path, *expected: str) -> None:
+    """We, Hudi and the wheel read these rows, `id ts fare`; we and Hudi the same in all columns."""
+    ours, theirs = hoodoo.open_table(str(place)).to_arrow(), hudi.read(place)
+    assert_same_rows(ours, theirs)
+    assert texts(ours.to_pylist()) == sorted(expected)
+    assert texts(wheel_rows(place)) == sorted(expected)
+
+
+def texts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Rows as `id ts fare`, sorted."""
+    return sorted(f"{row['id']} {row['ts']} {row['fare']:g}" for row in rows)
+
+
+def traces(place: Path, instant: str) -> set[str]:
+    """Where anything named after an instant still is: paths from the table, checksums apart."""
+    found = (file.relative_to(place) for file in place.rglob(f"*{instant}*"))
+    return {str(path) for path in found if path.suffix != ".crc"}
+
+
+def states(place: Path) -> list[str]:
+    """The timeline as `action state`, oldest first."""
+    return [f"{one.action} {one.state}" for one in hoodoo.open_table(str(place)).timeline()]
