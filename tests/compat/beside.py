@@ -8,16 +8,20 @@ from typing import Any
 
 from peer_client import Peer
 from peer_rows import trips
+from peer_tables import DEFAULTS
 from same_rows import assert_same_rows
+from support.dead_writes import EXPIRY_S, make_older
 from support.wheel import wheel_rows
 
 import hoodoo
+from hoodoo.model import paths
+from hoodoo.model.instant import InstantTime
 
-ALONE = {
+ALONE = DEFAULTS | {
     "hoodie.table.name": "trips",
-    "hoodie.metadata.enable": "false",
     "hoodie.compact.inline": "false",
-    "hoodie.embed.timeline.server": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
 }
 """Hudi as a single writer: no lock that others see, and it rolls back all that is pending."""
 
@@ -49,6 +53,13 @@ DYING = {
 It leaves behind what a writer that was killed there leaves: instant, markers, data files, and its
 heartbeat, if it has one, which beats no more.
 """
+
+
+NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
+"""New rows go to new file groups, on either side."""
+
+AFTER_FIRST = ("a 1 10", "b 1 20", "c 1 30", "d 1 40", "e 1 50")
+"""The rows of `peer_rows.FIRST`, as `texts` has them."""
 
 
 def new_table(place: Path, kind: str, options: Mapping[str, object] | None = None) -> hoodoo.Table:
@@ -87,3 +98,18 @@ def traces(place: Path, instant: str) -> set[str]:
 def states(place: Path) -> list[str]:
     """The timeline as `action state`, oldest first."""
     return [f"{one.action} {one.state}" for one in hoodoo.open_table(str(place)).timeline()]
+
+
+def pending(place: Path) -> list[str]:
+    """The instants that have not ended."""
+    timeline = hoodoo.open_table(str(place)).timeline()
+    return [one.requested_time for one in timeline if not one.completion_time]
+
+
+def silence(place: Path, *instants: str) -> None:
+    """Let the last sign of life of these instants be so long ago that they count as dead."""
+    for instant in instants:
+        heartbeat = place / paths.heartbeat(InstantTime(instant))
+        moved = (place / ".hoodie/timeline").glob(f"{instant}.*")
+        for file in [heartbeat] if heartbeat.exists() else moved:
+            make_older(file, EXPIRY_S + 60)

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 from beside import (
+    AFTER_FIRST,
     ALONE,
     CLEANING,
     DYING,
+    NO_SMALL_FILES,
     OUR_LOCK,
     TOGETHER,
     check,
     new_table,
+    silence,
     states,
     texts,
     traces,
@@ -31,19 +34,8 @@ from hoodoo.errors import HeartbeatLost
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime
 
-AFTER_FIRST = ("a 1 10", "b 1 20", "c 1 30", "d 1 40", "e 1 50")
 DIRECT, BATCHED = "DIRECT", "TIMELINE_SERVER_BASED"
 MARKERS = "hoodie.write.markers.type"
-NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
-
-
-def silence(place: Path, *instants: str) -> None:
-    """Let the last sign of life of these instants be so long ago that they count as dead."""
-    for instant in instants:
-        heartbeat = place / paths.heartbeat(InstantTime(instant))
-        moved = (place / ".hoodie/timeline").glob(f"{instant}.*")
-        for file in [heartbeat] if heartbeat.exists() else moved:
-            make_older(file, EXPIRY_S + 60)
 
 
 # -- our dead writes ------------------------------------------------------------------------------
@@ -73,9 +65,7 @@ def test_hudi_rolls_our_dead_write_back(
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_the_cleaner_of_hudi_goes_by_our_heartbeats(
-    hudi: Peer, tmp_path: Path, kind: str
-) -> None:
+def test_the_cleaner_of_hudi_goes_by_our_heartbeats(hudi: Peer, tmp_path: Path, kind: str) -> None:
     """One write of ours lives, one is dead, and one seems to be: it goes on after its rollback."""
     new_table(tmp_path, kind).insert(trips(*FIRST))
     place, rome = tmp_path, trips("r rome 1 60")
@@ -211,6 +201,11 @@ def test_we_finish_a_rollback_of_hudi(hudi: Peer, tmp_path: Path) -> None:
 # -- afterwards -----------------------------------------------------------------------------------
 
 
+def our_files(place: Path) -> set[Path]:
+    """What we keep beside the table, and Hudi does not know."""
+    return set(place.glob(".hoodie/.aux/hoodoo/*/*"))
+
+
 def test_services_of_hudi_work_after_we_recovered(hudi: Peer, tmp_path: Path) -> None:
     """It compacts, cleans, archives our rollbacks and builds its index, beside our leftovers."""
     table, place = new_table(tmp_path, "mor"), tmp_path
@@ -221,14 +216,14 @@ def test_services_of_hudi_work_after_we_recovered(hudi: Peer, tmp_path: Path) ->
         (done,) = table.recover().rolled_back
         assert done.instant == dead
         table.upsert(trips(f"a sf {n + 2} {n}", f"n{n} la 1 {n}"))
-    kept = {str(path) for path in place.glob(".hoodie/.aux/hoodoo/*/*")}
-    assert {paths.CLAIMS, paths.SWEEPS} == {f".hoodie/{Path(p).parent.relative_to(place / '.hoodie')}" for p in kept}
+    kept = our_files(place)
+    assert {path.parent for path in kept} == {place / paths.CLAIMS, place / paths.SWEEPS}
     archive = {
         "hoodie.keep.min.commits": "2",
         "hoodie.keep.max.commits": "3",
         "hoodie.commits.archival.batch": "1",
     }
-    services = ALONE | COMPACT | CLEANING | archive
+    services = ALONE | COMPACT | CLEANING | archive | {"hoodie.archive.automatic": "true"}
     hudi.write(place, trips("c la 2 31"), services)
     hudi.write(place, trips("c la 3 32"), services)
     expected = ["a 3 1", "b 1 20", "c 3 32", "d 1 40", "e 1 50", "n0 1 0", "n1 1 1"]
@@ -236,20 +231,16 @@ def test_services_of_hudi_work_after_we_recovered(hudi: Peer, tmp_path: Path) ->
     done_by_hudi = states(place)
     assert "clean completed" in done_by_hudi
     assert "commit completed" in done_by_hudi, "it compacted nothing"
-    archived = {
-        one.action for one in hoodoo.open_table(str(place)).timeline(include_archived=True)
-    }
+    archived = {one.action for one in hoodoo.open_table(str(place)).timeline(include_archived=True)}
     assert "rollback completed" not in done_by_hudi
     assert "rollback" in archived
-    assert {str(path) for path in place.glob(".hoodie/.aux/hoodoo/*/*")} == kept
+    assert our_files(place) == kept, "it took some of ours away"
 
-    for path in map(Path, kept):
-        make_older(path, 3 * EXPIRY_S)
-    table.recover()
-    for path in place.glob(".hoodie/.aux/hoodoo/*/*"):
-        make_older(path, 3 * EXPIRY_S)
-    table.recover()
-    assert not list(place.glob(".hoodie/.aux/hoodoo/*/*"))
+    for _ in range(2):  # notes are kept for two rounds
+        for path in our_files(place):
+            make_older(path, 3 * EXPIRY_S)
+        table.recover()
+    assert not our_files(place)
     table.upsert(trips("a sf 9 9"))
     hudi.write(place, trips("c la 4 33"), services | FILES_INDEX)
     check(hudi, place, "a 9 9", "b 1 20", "c 4 33", *expected[3:])

@@ -19,6 +19,7 @@ from hoodoo.errors import (
     CommitUnknown,
     HeartbeatLost,
     LeaseLost,
+    WriteConflict,
 )
 from hoodoo.format.timeline import encode
 from hoodoo.model import paths
@@ -174,23 +175,28 @@ def test_a_claim_without_any_answer_publishes_nothing() -> None:
     assert state_of(fleet, attempt) == "inflight"
 
 
-def test_who_lands_after_others_took_the_lock_and_published_takes_it_back() -> None:
-    """Nothing but time stops a request that is under way; what landed too late must go."""
+def test_a_claim_holds_even_when_the_lock_is_lost() -> None:
+    """Nothing but time stops a request that is under way, so others keep out of its way."""
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
-    attempt = begin_commit(north)
+    south.table.insert(rows("a", k1=1))
+    refused = None
 
     def overtake(verb: str, path: str) -> None:
+        nonlocal refused
         if verb == "create" and re.search(COMPLETED, path):
             north.storage._before = lambda verb, path: None
             break_lock(south.ref)
-            south.table.insert(rows(k1=1))
+            south.table.insert(rows("b", k2=2))
+            with pytest.raises(WriteConflict, match="may still land") as caught:
+                south.table.upsert(rows("a", k1=3))
+            refused = caught.value
 
     north.storage._before = overtake
-    with pytest.raises(LeaseLost, match="overtaken while it was published"):
-        finish(north, attempt)
-    assert state_of(fleet, attempt) == "inflight"
-    assert south.rows() == {"k1": 1}
+    done = north.table.upsert(rows("a", k1=10))
+    assert refused is not None
+    assert refused.others == (done.instant,)
+    assert south.rows() == {"k1": 10, "k2": 2}
 
 
 def test_who_landed_in_time_stays_even_if_it_hears_of_it_late() -> None:

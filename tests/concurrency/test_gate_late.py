@@ -56,7 +56,7 @@ def test_a_commit_that_others_saw_stays_even_if_its_claim_was_swept() -> None:
 
 def test_a_commit_that_others_rolled_back_goes_even_if_their_claim_was_swept() -> None:
     late = Late("create", COMPLETED)
-    with pytest.raises(LeaseLost, match="overtaken while it was published"):
+    with pytest.raises(LeaseLost, match="rolled back while it was published"):
         late.finish()
     assert late.south.ref.load_timeline().find(late.time) is None
     assert late.south.rows() == {"k1": 1}

@@ -112,7 +112,8 @@ def check_rows_meanwhile(rows: Rows, before: list[Ledger], after: list[Ledger]) 
             if v is None:
                 assert None in known or block[1] not in new.living, f"block {block} is gone"
             else:
-                assert v >= min(known - {None}, default=v), f"block {block} went back to {v}"
+                oldest = min((each for each in known if each is not None), default=v)
+                assert v >= oldest, f"block {block} went back to version {v}"
     written = {block for ledger in after for block in ledger.versions}
     assert found.keys() <= written, "rows that nobody wrote"
 

@@ -2,7 +2,7 @@
 
 One process stops itself inside the gate, until its session is over and others may have the lock.
 Another one writes to the same file group; then the first one goes on. With a `LONG` heartbeat it
-counts as alive all the while; with a `SHORT` one it counts as dead, and the other one rolls it back.
+counts as alive all the while; with a `SHORT` one as dead, and the other process rolls it back.
 """
 
 from __future__ import annotations
@@ -112,12 +112,6 @@ def table(
 
 
 BOTH = pytest.mark.parametrize("table", ["cow", "mor"], indirect=True)
-UNDECIDED = pytest.mark.xfail(
-    strict=True, reason="others commit over a writer that has claimed its commit and lost the lock"
-)
-NOT_YET_COW = pytest.mark.parametrize(
-    "table", [pytest.param("cow", marks=UNDECIDED), "mor"], indirect=True
-)
 
 
 def outcome(child: Child) -> str:
@@ -162,7 +156,7 @@ def test_before_the_completed_file_and_dead(table: Table) -> None:
     table.check(other, paused)
 
 
-@NOT_YET_COW
+@BOTH
 def test_between_the_look_of_another_and_its_completed_file(table: Table) -> None:
     """Both are about to create their completed files, and neither knows of the other."""
     paused = table.paused(BEFORE_COMPLETED, LONG)
@@ -178,7 +172,7 @@ def test_between_the_look_of_another_and_its_completed_file(table: Table) -> Non
     table.check(paused, other)
 
 
-@NOT_YET_COW
+@BOTH
 def test_killed_after_it_went_on(table: Table) -> None:
     """It cannot look any more whether it came too late."""
     paused = table.paused(BEFORE_COMPLETED, LONG, ends=[AFTER_COMPLETED])

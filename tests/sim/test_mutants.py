@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hoodoo.concurrency import gate
+from hoodoo.concurrency import gate, others
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.model.attempt import Claim, Ending
 from hoodoo.model.names import instant_name
@@ -20,7 +20,7 @@ from hoodoo.recovery import recover, rollback
 from hoodoo.recovery.recover import Recovered
 from hoodoo.recovery.verdict import Verdict
 from hoodoo.table.ref import TableRef
-from hoodoo.testing.sim.explore import by_seed, search
+from hoodoo.testing.sim.explore import by_faults, by_seed, search
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenario import Outcome, run
 from hoodoo.testing.sim.scenarios import commits
@@ -55,7 +55,7 @@ def without_claims(patch: Patch) -> None:
         return Claim("", 1, Ending.COMMIT, by=name)
 
     patch.setattr(gate, "_claim", unclaimed)
-    patch.setattr(gate, "_refuse_overtaken", lambda *given: None)
+    patch.setattr(gate, "_refuse_fenced", lambda *given: None)
     patch.setattr(rollback, "read_claim", lambda env, instant: None)
     patch.setattr(rollback, "claim_rollback", lambda env, instant, claim, instead_of: True)
 
@@ -63,6 +63,11 @@ def without_claims(patch: Patch) -> None:
 def without_second_listing(patch: Patch) -> None:
     """A rollback deletes what was announced, and does not look again."""
     patch.setattr(rollback, "present", lambda env, instant, partitions: iter(()))
+
+
+def commits_over_claims(patch: Patch) -> None:
+    """Whoever has the lock does not mind that another was just about to publish."""
+    patch.setattr(others, "_is_claimed", lambda txn, instant: False)
 
 
 def retries_without_a_look(patch: Patch) -> None:
@@ -73,7 +78,7 @@ def retries_without_a_look(patch: Patch) -> None:
         complete(txn, completed, metadata, before_retry=lambda: None)
 
     patch.setattr(gate.transitions, "complete", stubborn)
-    patch.setattr(gate, "_refuse_overtaken", lambda *given: None)
+    patch.setattr(gate, "_refuse_fenced", lambda *given: None)
 
 
 def dies_in_flight() -> Iterator[Outcome]:
@@ -98,6 +103,14 @@ CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Iterable[Outcome]]]
     "no second listing": (
         without_second_listing,
         lambda: by_seed(commits.Zombie, range(150)),
+    ),
+    "committing over the claim of another": (
+        commits_over_claims,
+        lambda: by_faults(
+            commits.InTheWay,
+            "w1",
+            faults=[Fault(Kind.CRASH_IN_FLIGHT, 45_000), Fault(Kind.SLOW_REQUEST, 45_000)],
+        ),
     ),
     "publishing again without a look": (
         retries_without_a_look,

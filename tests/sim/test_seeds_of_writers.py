@@ -19,6 +19,7 @@ from hoodoo.testing.sim.tables import TableScenario
         commits.LeaseLoss,
         commits.LateRequests,
         commits.SameKey,
+        commits.InTheWay,
     ],
     ids=lambda scenario: scenario.name,
 )

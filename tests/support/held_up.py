@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from support.fleet import PowerCut
-
 from hoodoo.api import Table
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
@@ -19,6 +17,7 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
+from support.fleet import PowerCut
 
 Point = tuple[str, str]
 ANNOUNCED: Point = ("create", r"/\.temp/\d+/")
@@ -32,20 +31,16 @@ _DEADLINE_S = 60
 class HeldUp:
     """One such write, in a thread of this process."""
 
+    instant: InstantTime
+    """The instant that it has begun."""
+
     def __init__(self, place: Path, point: Point, options: Mapping[str, object]) -> None:
         self._point = point
         self._reached, self._go = threading.Event(), threading.Event()
         self._is_dead = False
         storage = TracedStorage(open_storage(str(place)), before=self._before)
         self._ref = open_ref(str(place), options, Env(storage))
-        self._known = {instant.requested_time for instant in self._ref.load_timeline()}
         self._end: Future[Any] = Future()
-
-    @property
-    def instant(self) -> InstantTime:
-        """The instant that it has begun."""
-        (time,) = {i.requested_time for i in self._ref.load_timeline()} - self._known
-        return time
 
     def go_on(self) -> Any:
         """Let it run to its end; what it returns, or raises."""
@@ -59,11 +54,16 @@ class HeldUp:
             self.go_on()
 
     def _run(self, pool: ThreadPoolExecutor, work: Callable[[Table], object]) -> None:
+        known = self._times()
         self._end = pool.submit(work, Table(self._ref, LocalEngine(threads=1)))
         self._end.add_done_callback(lambda _: self._reached.set())
         assert self._reached.wait(_DEADLINE_S), "it gets nowhere"
         if self._end.done():
             raise AssertionError(f"it never came to {self._point}") from self._end.exception()
+        (self.instant,) = self._times() - known
+
+    def _times(self) -> set[InstantTime]:
+        return {instant.requested_time for instant in self._ref.load_timeline()}
 
     def _before(self, verb: str, path: str) -> None:
         wanted, part = self._point

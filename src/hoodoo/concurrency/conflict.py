@@ -79,6 +79,8 @@ class Other:
     """The table's Avro schema as it published it; that of a table service does not count."""
     added: tuple[DataFile, ...] = ()
     """The data files that it wrote."""
+    is_claimed: bool = False
+    """Whether it is pending, and claimed for a commit: see `may_still_land`."""
 
     @property
     def time(self) -> InstantTime:
@@ -152,6 +154,18 @@ def writes_meet(meeting: Meeting) -> Conflict | None:
     if mine.kind is not Kind.INGESTION or not other.is_completed(Kind.INGESTION):
         return None
     return meeting.over("it wrote to", theirs=WRITES)
+
+
+def may_still_land(meeting: Meeting) -> Conflict | None:
+    """Whoever claims its commit publishes in the next breath, and only under the lock.
+
+    If it is pending all the same, and the lock is mine, it died in between, or lost the lock: its
+    last request may be under way. It is in my way until it lands, or is rolled back.
+    """
+    other = meeting.other
+    if not other.instant.is_pending or not other.is_claimed:
+        return None
+    return meeting.over("it was cut off while it committed, and may still land in")
 
 
 def rows_moved_away(meeting: Meeting) -> Conflict | None:
@@ -251,6 +265,7 @@ _ALWAYS: tuple[Rule, ...] = (
     taken_back,
     group_replaced,
     writes_meet,
+    may_still_land,
     rows_moved_away,
     hidden_by_compaction,
     old_logs_on_new_base,

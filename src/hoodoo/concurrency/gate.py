@@ -28,7 +28,7 @@ from hoodoo.format.timeline import Metadata
 from hoodoo.model import paths
 from hoodoo.model.attempt import Claim, Ending
 from hoodoo.model.instant import Action, Instant, State
-from hoodoo.model.names import instant_name, parse_instant
+from hoodoo.model.names import instant_name
 from hoodoo.model.plan import RollbackPlan
 from hoodoo.timeline import transitions
 from hoodoo.timeline.load import instant_path, read_metadata
@@ -73,7 +73,7 @@ def publish(txn: Txn, attempt: Attempt, settle: Callable[[], Metadata]) -> Insta
     refuse_late()
     try:
         transitions.complete(txn, completed, metadata, before_retry=refuse_late)
-        _refuse_overtaken(txn, instant, completed, claim)
+        _refuse_fenced(txn, instant, completed, claim)
     except OutcomeUnknown as error:
         raise CommitUnknown(
             f"the store does not tell whether instant {instant.requested_time} was committed "
@@ -130,27 +130,22 @@ def _claim(txn: Txn, attempt: Attempt, completed: Instant) -> Claim:
     return claim
 
 
-def _refuse_overtaken(txn: Txn, instant: Instant, completed: Instant, claim: Claim) -> None:
-    """Take back what landed after the lock had gone to others, and they had published.
+def _refuse_fenced(txn: Txn, instant: Instant, completed: Instant, claim: Claim) -> None:
+    """Take back what landed after others had claimed the instant to roll it back.
 
-    No store can be told to refuse a plain create that comes too late, so the last one to land
-    looks around. If the lock is still ours, nobody can have acted. If not, and others landed
-    before us, they did not know of us: our rows may be missing in what they merged. Or files of
-    ours were deleted, if the claim is not ours any more. Nobody was told of our commit yet.
+    No store can be told to refuse a plain create that comes too late, so whoever lost the lock
+    looks at its claim once more. Other writers need no look: they do not commit over a claim.
     """
     env, time = txn.env, completed.requested_time
     try:
-        if txn.fence.is_unbroken():
+        if txn.fence.is_unbroken() or _is_claim_ours(txn, instant, claim):
             return
-        others = _landed_before(txn, completed)
-        is_ours = _is_claim_ours(txn, instant, claim)
     except (StorageError, FormatError) as error:  # it was published in time, as far as we know
         log.warning("unverified time=%s error=%s", time, error)
         return
-    if others or not is_ours:
-        log.error("taken_back time=%s others=%s", time, others)
-        delete_settled(env, instant_path(txn.paths, completed))
-        raise LeaseLost(f"instant {time} was overtaken while it was published: the lock was lost")
+    log.error("taken_back time=%s", time)
+    delete_settled(env, instant_path(txn.paths, completed))
+    raise LeaseLost(f"instant {time} was rolled back while it was published: the lock was lost")
 
 
 def _is_claim_ours(txn: Txn, instant: Instant, claim: Claim) -> bool:
@@ -162,15 +157,3 @@ def _is_claim_ours(txn: Txn, instant: Instant, claim: Claim) -> bool:
     if claimed is not None:
         return claimed.claim == claim
     return txn.env.storage.exists(instant_path(txn.paths, instant))
-
-
-def _landed_before(txn: Txn, completed: Instant) -> list[str]:
-    """Instants that were completed since the transaction began, and before this one."""
-    known = {instant.requested_time for instant in txn.timeline.completed}
-    landed = {}
-    for entry in txn.env.storage.list(txn.paths.active):
-        instant = parse_instant(entry.path.rpartition("/")[2], layout=txn.paths.layout)
-        if instant is not None and instant.is_completed and instant.requested_time not in known:
-            landed[instant.requested_time] = entry.modified_ms
-    ours_ms = landed.pop(completed.requested_time, 0)
-    return [time for time, landed_ms in landed.items() if landed_ms <= ours_ms]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hoodoo.concurrency.claims import read_claim
 from hoodoo.concurrency.conflict import (
     Kind,
     Mine,
@@ -26,6 +27,7 @@ from hoodoo.concurrency.conflict import (
 from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.errors import FormatError, naming
 from hoodoo.format import timeline as codec
+from hoodoo.model.attempt import Ending
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.files import DataFile, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
@@ -78,7 +80,7 @@ def load_others(
 
     Needs: a Txn, so that nobody completes or archives an instant meanwhile.
     Order: archived timeline, only if commits have left the active one; metadata of each commit
-    completed since; plans of pending instants that a rule looks at.
+    completed since; claims of pending instants; plans of those that a rule looks at.
     A table service that was planned by someone else passes `timeline.ended_until(its time)`.
     """
     history = _history(txn, planned_on)
@@ -93,9 +95,24 @@ def load_others(
         kind = _PENDING_KINDS.get(instant.action)
         if kind is None or instant.requested_time == mine.time:
             continue
-        if may_matter(strategy, mine, instant, kind):
+        if instant.state is State.INFLIGHT and _is_claimed(txn, instant):
+            found.append(_cut_off(txn, mine, instant, kind))
+        elif may_matter(strategy, mine, instant, kind):
             found.append(_pending(txn, instant, kind))
     return found
+
+
+def _is_claimed(txn: Txn, instant: Instant) -> bool:
+    claimed = read_claim(txn.env, instant.requested_time)
+    return claimed is not None and claimed.claim.ending is Ending.COMMIT
+
+
+def _cut_off(txn: Txn, mine: Mine, instant: Instant, kind: Kind) -> Other:
+    """A pending instant whose commit may still land; which groups it replaces it did not tell."""
+    other = replace(_pending(txn, instant, kind), is_claimed=True)
+    if instant.action is Action.REPLACE_COMMIT:
+        return replace(other, touched=dict.fromkeys(mine.touched, Touch.REPLACE))
+    return other
 
 
 def _taken_back(

@@ -14,7 +14,6 @@ from typing import ClassVar
 import pyarrow as pa
 
 from hoodoo.api import Table
-from hoodoo.concurrency.lease import publish_budget_ms
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import CommitUnknown, HoodooError
@@ -38,8 +37,8 @@ from hoodoo.write.commit import CommitResult
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 EXPIRY_MS = 60_000
 LEASE_MS = 20_000
-PUBLISH_MS = publish_budget_ms(LEASE_MS)
-"""What a request that publishes may take at most: the one assumption about time."""
+IN_FLIGHT_MS = EXPIRY_MS - 10_000
+"""What a request may take at most: the one assumption about time is that it is under an expiry."""
 OPTIONS: Mapping[str, object] = {
     "hoodie.client.heartbeat.interval_in_ms": EXPIRY_MS // 3,
     "hoodie.client.heartbeat.tolerable.misses": 3,
@@ -89,7 +88,7 @@ class TableScenario(Scenario):
     table_type: ClassVar[str] = "cow"
     options: ClassVar[Mapping[str, object]] = {}
     first: ClassVar[Write] = Write(0, ("a", "b", "c"))
-    settings = Settings(in_flight_ms=PUBLISH_MS)
+    settings = Settings(in_flight_ms=IN_FLIGHT_MS)
     is_watched = True
     """Whether each mutation is checked as it lands."""
     chances = Chances(all_faults(0.02), pause_ms=400_000, jump_ms=6 * 3_600_000)

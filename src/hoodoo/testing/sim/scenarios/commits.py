@@ -12,7 +12,7 @@ from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.schedule import FaultAt
 from hoodoo.testing.sim.seeded import Chances
 from hoodoo.testing.sim.stage import Settings
-from hoodoo.testing.sim.tables import EXPIRY_MS, LEASE_MS, TableScenario, Write
+from hoodoo.testing.sim.tables import EXPIRY_MS, IN_FLIGHT_MS, LEASE_MS, TableScenario, Write
 from hoodoo.testing.sim.world import Action, World
 
 _LOGS = {"hoodie.parquet.small.file.limit": 0}  # no inserts into base files: updates go to logs
@@ -203,17 +203,31 @@ class InFlight(TableScenario):
     """A writer that dies with its last request under way, and those who find it dead."""
 
     name = "in-flight"
-    settings = Settings(in_flight_ms=EXPIRY_MS - 10_000)
     chances = Chances(
-        {Kind.CRASH_IN_FLIGHT: 0.03, Kind.PAUSE: 0.02},
-        pause_ms=LEASE_MS,
-        delay_ms=EXPIRY_MS - 10_000,
+        {Kind.CRASH_IN_FLIGHT: 0.03, Kind.PAUSE: 0.02}, pause_ms=LEASE_MS, delay_ms=IN_FLIGHT_MS
     )
 
     def actors(self) -> Mapping[str, Action]:
         write = self.writer(Write(1, ("a", "x")))
         medics = {f"m{n}": self.medic(after_ms=EXPIRY_MS + 4_000 * n) for n in range(4)}
         return {"w": lambda env: write(_silent(env, ".marker.", sleep_s=25)), **medics}
+
+
+class InTheWay(TableScenario):
+    """Writers that may die with their last request under way, on the same file groups."""
+
+    name = "in-the-way"
+    chances = Chances(
+        {Kind.CRASH_IN_FLIGHT: 0.04, Kind.PAUSE: 0.02, Kind.SLOW_REQUEST: 0.02},
+        pause_ms=IN_FLIGHT_MS,
+        delay_ms=IN_FLIGHT_MS,
+    )
+
+    def actors(self) -> Mapping[str, Action]:
+        return {
+            "w1": self.writer(Write(1, ("a", "x1", "x2"), ("p", "q"))),
+            "w2": self.writer(Write(2, ("b", "y1", "y2"), ("p", "q"))),
+        }
 
 
 class Zombie(TableScenario):
@@ -294,6 +308,7 @@ SCENARIOS = (
     LeaseLoss,
     LateRequests,
     InFlight,
+    InTheWay,
     Zombie,
     SameKey,
 )

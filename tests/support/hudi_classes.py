@@ -1,0 +1,91 @@
+"""Apache Hudi's Java classes in a JVM of their own, without Spark: for what needs no session."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PEERS = Path(__file__).parents[2] / "scripts" / "peers.py"
+LIGHT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+
+
+class ClassesUnavailable(Exception):
+    """Something that they need cannot be had on this machine."""
+
+
+class HudiClasses:
+    """A JVM that has Hudi's bundle, and what Spark brings along, on its class path."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+
+    def lock(self, provider: str, settings: Mapping[str, str]) -> JavaLock:
+        """A lock by the name of its provider's class."""
+        properties = self._jvm.org.apache.hudi.common.config.TypedProperties()
+        for name, value in settings.items():
+            properties.setProperty(name, value)
+        hadoop = self._jvm.org.apache.hadoop.conf.Configuration()
+        storage = self._jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(hadoop)
+        given = self._jvm.org.apache.hudi.common.config.LockConfiguration(properties)
+        made = getattr(self._jvm.org.apache.hudi.client.transaction.lock, provider)(given, storage)
+        return JavaLock(made, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+
+
+class JavaLock:
+    """One lock provider, as a writer of Hudi's has it."""
+
+    def __init__(self, provider: Any, milliseconds: Any) -> None:
+        self._provider = provider
+        self._milliseconds = milliseconds
+
+    def try_acquire(self, wait_ms: int = 200) -> bool:
+        """Whether it got the lock; some providers say no by an exception."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return bool(self._provider.tryLock(wait_ms, self._milliseconds))
+        except Py4JJavaError as error:
+            if "FAILED_TO_ACQUIRE" not in str(error.java_exception):
+                raise
+            return False
+
+    def holder(self) -> str:
+        """Whom it knows to have the lock, after it did not get it."""
+        return str(self._provider.getCurrentOwnerLockInfo())
+
+    def release(self) -> None:
+        self._provider.unlock()
+
+    def close(self) -> None:
+        """What a writer does at its end."""
+        self._provider.close()
+
+
+@contextmanager
+def hudi_classes() -> Iterator[HudiClasses]:
+    """Starts the JVM, and ends it. Raises `ClassesUnavailable`."""
+    try:
+        from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+    except ImportError:
+        raise ClassesUnavailable("py4j is not installed (pip install pyspark)") from None
+    looked = subprocess.run([sys.executable, PEERS], capture_output=True, text=True)
+    if looked.returncode:
+        raise ClassesUnavailable(looked.stderr.strip().splitlines()[-1])
+    found = json.loads(looked.stdout)
+    (spark,) = Path(found["python"]).parents[1].glob("lib/*/site-packages/pyspark/jars")
+    port = launch_gateway(
+        classpath=f"{found['bundle']}:{spark}/*",
+        java_path=f"{found['java_home']}/bin/java",
+        javaopts=LIGHT,
+        die_on_exit=True,
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+    try:
+        yield HudiClasses(gateway.jvm)
+    finally:
+        gateway.shutdown()
