@@ -114,7 +114,7 @@ CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Iterable[Outcome]]]
     ),
     "publishing again without a look": (
         retries_without_a_look,
-        lambda: by_seed(commits.LeaseLoss, range(1000, 1100)),
+        lambda: by_faults(commits.LeaseLoss, "w1", faults=[Fault(Kind.PAUSE, 200_000)]),
     ),
 }
 
