@@ -21,7 +21,7 @@ from hoodoo.model.paths import PartitionPath, TimelinePaths
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.testing.sim.faults import Operation
 from hoodoo.testing.sim.stage import Violation
-from hoodoo.testing.sim.trace import Step
+from hoodoo.testing.sim.trace import Step, process_of
 
 TIMELINE = TimelinePaths.of(2)
 
@@ -204,7 +204,8 @@ class Guard:
         known = self.beats.get(path)
         if claim.ending is not Ending.ROLLBACK or known is None or known[0] is None:
             return
-        if known[0].host != operation.process:  # a write may roll itself back
+        sender = process_of(operation.actor.partition("@")[0])  # even of a late request
+        if known[0].host != sender:  # a write may roll itself back
             self._refuse_alive(path, known, info.modified_ms)
 
     def _timeline(self, operation: Operation) -> None:
