@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from unittest.mock import patch
 
 from hoodoo.concurrency import locks
 from hoodoo.concurrency.lock import Holder, Lock
@@ -52,8 +51,11 @@ def watched(mark: Callable[[], int] = lambda: 0) -> Iterator[list[Hold]]:
         hold = Hold(purpose, asked=time.perf_counter())
         return _WatchedLock(lock_of(ref, purpose), hold, holds, mark)
 
-    with patch.object(locks, "lock_of", watched_lock):
+    locks.lock_of = watched_lock
+    try:
         yield holds
+    finally:
+        locks.lock_of = lock_of
 
 
 class _WatchedLock:
