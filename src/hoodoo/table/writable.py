@@ -42,4 +42,7 @@ def refuse_unwritable(ref: TableRef) -> None:
     if not keys.record_fields:
         raise Unsupported("a table without record key fields is not written")
     if config.get(CONCURRENCY_MODE) is ConcurrencyMode.NON_BLOCKING:
-        raise Unsupported(f"{CONCURRENCY_MODE.name}={ConcurrencyMode.NON_BLOCKING.value}")
+        raise Unsupported(
+            "non-blocking concurrency control is not there: two writers of one file group meet in "
+            f"a conflict; set {CONCURRENCY_MODE.name}={ConcurrencyMode.OPTIMISTIC.value}"
+        )
