@@ -42,3 +42,19 @@ def unpack(fixtures: Path, tmp_path_factory: pytest.TempPathFactory):
         return target
 
     return unpacked
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what was simulated: how many crash points, seeds and schedules."""
+    told = [
+        str(line)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        for key, line in getattr(report, "user_properties", ())
+        if key == "simulated"
+    ]
+    if told:
+        terminalreporter.section("simulated")
+        for line in sorted(told):
+            terminalreporter.write_line(line)

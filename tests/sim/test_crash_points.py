@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.simulations import explore
+from support.simulations import Record, explore
 
 from hoodoo.testing.sim.explore import POINTS, by_faults
 from hoodoo.testing.sim.faults import Fault, Kind
@@ -26,13 +26,8 @@ LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
         (commits.RollbackMor, "medic"),
     ],
 )
-def test_every_point(
-    scenario: type[TableScenario], actor: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with capsys.disabled():
-        found = explore(
-            f"{scenario.name}, faults at every operation",
-            by_faults(scenario, actor, faults=(*POINTS, *LATE)),
-        )
+def test_every_point(scenario: type[TableScenario], actor: str, record_property: Record) -> None:
+    outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
+    found = explore(record_property, f"{scenario.name}, faults at every operation", outcomes)
     assert found.is_complete
     assert found.runs > 100

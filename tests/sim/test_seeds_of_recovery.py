@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.simulations import explore, explore_seeds
+from support.simulations import Record, explore, explore_seeds
 
 from hoodoo.testing.sim.preemptions import by_preemptions
 from hoodoo.testing.sim.scenarios import commits
@@ -22,14 +22,11 @@ from hoodoo.testing.sim.tables import TableScenario
     ],
     ids=lambda scenario: scenario.name,
 )
-def test_by_seed(scenario: type[TableScenario], capsys: pytest.CaptureFixture[str]) -> None:
-    with capsys.disabled():
-        explore_seeds(scenario)
+def test_by_seed(scenario: type[TableScenario], record_property: Record) -> None:
+    explore_seeds(record_property, scenario)
 
 
-def test_every_schedule_of_two_medics_with_one_preemption(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with capsys.disabled():
-        found = explore("dead-rollback, one preemption", by_preemptions(commits.DeadRollback, 1))
+def test_every_schedule_of_two_medics_with_one_preemption(record_property: Record) -> None:
+    outcomes = by_preemptions(commits.DeadRollback, 1)
+    found = explore(record_property, "dead-rollback, one preemption", outcomes)
     assert found.is_complete

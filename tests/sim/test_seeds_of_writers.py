@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.simulations import explore, explore_seeds
+from support.simulations import Record, explore, explore_seeds
 
 from hoodoo.testing.sim.preemptions import by_preemptions
 from hoodoo.testing.sim.scenarios import commits
@@ -23,9 +23,8 @@ from hoodoo.testing.sim.tables import TableScenario
     ],
     ids=lambda scenario: scenario.name,
 )
-def test_by_seed(scenario: type[TableScenario], capsys: pytest.CaptureFixture[str]) -> None:
-    with capsys.disabled():
-        explore_seeds(scenario)
+def test_by_seed(scenario: type[TableScenario], record_property: Record) -> None:
+    explore_seeds(record_property, scenario)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +33,8 @@ def test_by_seed(scenario: type[TableScenario], capsys: pytest.CaptureFixture[st
     ids=lambda scenario: scenario.name,
 )
 def test_every_schedule_with_one_preemption(
-    scenario: type[TableScenario], capsys: pytest.CaptureFixture[str]
+    scenario: type[TableScenario], record_property: Record
 ) -> None:
-    with capsys.disabled():
-        found = explore(f"{scenario.name}, one preemption", by_preemptions(scenario, 1))
+    outcomes = by_preemptions(scenario, 1)
+    found = explore(record_property, f"{scenario.name}, one preemption", outcomes)
     assert found.is_complete

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hoodoo.testing.sim.explore import Search, by_seed, search
 from hoodoo.testing.sim.scenario import MakeScenario, Outcome
 
 SEEDS = int(os.environ.get("HOODOO_SIM_SEEDS", "170"))
-"""For each scenario; twelve of them make 2,000 in CI. `make sim-nightly` runs ten times as many."""
+"""For each scenario: over 2,000 in CI. `make sim-nightly` runs ten times as many."""
 FIRST_SEED = int(os.environ.get("HOODOO_SIM_FIRST_SEED", "0"))
 
 
-def explore(name: str, outcomes: Iterator[Outcome], *, cap: int | None = None) -> Search:
+Record = Callable[[str, object], None]
+"""The fixture `record_property`: what it is told stands in the summary of the test run."""
+
+
+def explore(
+    record: Record, name: str, outcomes: Iterator[Outcome], *, cap: int | None = None
+) -> Search:
     """Run them all, tell how many there were, and fail at a violation, with its trace."""
     found = search(outcomes, cap=cap)
-    print(f"\n{name}: {found.runs} runs, {found.steps} steps")
+    record("simulated", f"{name}: {found.runs} runs, {found.steps} steps")
     found.verify()
     return found
 
 
-def explore_seeds(make: MakeScenario, *, seeds: int = SEEDS) -> Search:
+def explore_seeds(record: Record, make: MakeScenario, *, seeds: int = SEEDS) -> Search:
     """The seeds of this run of the suite."""
-    name = make().name
-    return explore(name, by_seed(make, range(FIRST_SEED, FIRST_SEED + seeds)))
+    outcomes = by_seed(make, range(FIRST_SEED, FIRST_SEED + seeds))
+    return explore(record, f"{make().name}, by seed", outcomes)
