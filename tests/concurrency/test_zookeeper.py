@@ -78,13 +78,24 @@ def table(server: ZooKeeperServer, tmp_path: Path) -> Table:
     return Table(str(tmp_path / "trips"), server)
 
 
-def until(is_so: Callable[[], bool], *, within_s: float = 20) -> float:
+def until(is_so: Callable[[], bool], *, within_s: float = 60) -> float:
     """Wait until something is so; for how long."""
     began = time.monotonic()
     while not is_so():
         assert time.monotonic() - began < within_s, "it never came"
         time.sleep(0.005)
     return time.monotonic() - began
+
+
+def stop(pid: int) -> None:
+    """Stop a process; when this returns, none of its threads moves any more."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = Path(f"/proc/{pid}/task")
+    until(lambda: all(_state(path) == "T" for path in threads.iterdir()))
+
+
+def _state(task: Path) -> str:
+    return (task / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 # Alone and together
@@ -293,7 +304,7 @@ def test_a_marked_holder_may_not_publish(table: Table) -> None:
 
 def test_a_server_that_comes_back_still_has_the_lock(tmp_path: Path) -> None:
     with zookeeper(tmp_path / "server") as server:
-        long = {f"{PREFIX}.zookeeper.session_timeout_ms": 20_000}
+        long = {f"{PREFIX}.zookeeper.session_timeout_ms": 60_000}
         table = Table(str(tmp_path / "trips"), server, **long)
         lock = table.lock()
         assert lock.try_acquire() is None
@@ -338,7 +349,7 @@ def test_requests_without_answer(tmp_path: Path) -> None:
             pass
 
         lock = table.lock()
-        os.kill(server.pid, signal.SIGSTOP)
+        stop(server.pid)
         told = lock.try_acquire()
         assert told is not None
         assert "does not answer" in told.owner
@@ -348,7 +359,7 @@ def test_requests_without_answer(tmp_path: Path) -> None:
         lock.release()
 
         lock = table.lock()
-        os.kill(server.pid, signal.SIGSTOP)
+        stop(server.pid)
         assert lock.try_acquire() is not None
         lock.release()
         os.kill(server.pid, signal.SIGCONT)
