@@ -8,7 +8,7 @@ import pytest
 from support.fleet import COMPLETED, EXPIRY_S, Fleet, begin_commit, rows
 
 from hoodoo.concurrency.gate import publish
-from hoodoo.concurrency.locks import break_lock
+from hoodoo.concurrency.locks import break_lock, held
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.errors import LeaseLost
 from hoodoo.model import paths
@@ -60,3 +60,13 @@ def test_a_commit_that_others_rolled_back_goes_even_if_their_claim_was_swept() -
         late.finish()
     assert late.south.ref.load_timeline().find(late.time) is None
     assert late.south.rows() == {"k1": 1}
+
+
+def test_a_filesystem_lock_of_another_is_not_removed() -> None:
+    """Apache Hudi removes our lock when it gives up waiting, and the next one takes it."""
+    fleet = Fleet(**{"hoodie.write.lock.provider": "filesystem"})
+    north = fleet.machine("north")
+    with held(north.ref, "commit"):
+        fleet.store.delete(".hoodie/lock")
+        fleet.store.create(".hoodie/lock", b"of someone else")
+    assert fleet.store.read(".hoodie/lock") == b"of someone else"

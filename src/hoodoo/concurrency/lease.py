@@ -302,9 +302,12 @@ class LeaseLock:
                 over = codec.encode(replace(held.lease, expired=True))
                 storage.replace(path, over, if_match=held.etag)
                 return True
-            # A delete has no condition: it is sent only while nobody can have taken the lock.
+            # A delete has no condition: it is sent only while nobody can have taken the lock, and
+            # if it is still there: Apache Hudi removes it when it gives up waiting.
             if self._age_ms(held) > self._terms.publish_ms:
                 self._renew()
+            if not self.is_unbroken():
+                return True
             storage.delete(path)
         except (PreconditionFailed, OutcomeUnknown) as error:
             log.warning("lease_release_uncertain path=%s reason=%s", path, error)
