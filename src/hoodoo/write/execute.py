@@ -99,7 +99,8 @@ def _tidy_up(ref: TableRef, begun: Begun) -> None:
         delete_markers(ref.env, begun.time)
     except StorageError as error:
         log.warning("markers_left time=%s error=%s", begun.time, error)
-    begun.attempt.heartbeat.end()
+    finally:
+        begun.attempt.heartbeat.end()
 
 
 def _task(work: Work, context: WriteContext, bucket: Bucket) -> HandleTask:
