@@ -307,7 +307,7 @@ def test_a_server_that_comes_back_still_has_the_lock_or_says_that_it_is_lost(
 ) -> None:
     """Sessions outlive a restart, but for those who ask while the server is still starting."""
     with zookeeper(tmp_path / "server") as server:
-        long = {f"{PREFIX}.zookeeper.session_timeout_ms": 60_000}
+        long = {f"{PREFIX}.zookeeper.session_timeout_ms": 20_000}
         table = Table(str(tmp_path / "trips"), server, **long)
         lock = table.lock()
         assert lock.try_acquire() is None
