@@ -60,10 +60,11 @@ def commit(
     Crash: before the completed file nothing is visible; after it the write is committed.
     """
     work, mine = begun.work, begun.work.mine(begun.time)
+    planned_on = _planned_on(ref, work)  # what needs no lock is done before it is taken
 
     def settle() -> CommitMetadata:
         others = check_conflicts(txn, ref, work, begun.time)
-        schema = rebase_schema(mine, schema_json, others, planned_on=_planned_on(ref, work))
+        schema = rebase_schema(mine, schema_json, others, planned_on=planned_on)
         if work.guarded:
             refuse_collisions(mine, ref, work.guarded, others, engine)
         return _metadata(ref, begun, stats, schema)
