@@ -10,7 +10,14 @@ import pytest
 from support.fixtures import FIXTURES
 from support.fleet import COMPLETED, EXPIRY_S, Fleet, PowerCut, begin_commit, cut_power_at, rows
 
-from hoodoo.errors import AlreadyCommitted, InputError, WriteConflict, WriterAlive
+from hoodoo.errors import (
+    AlreadyCommitted,
+    InputError,
+    StorageError,
+    Unsupported,
+    WriteConflict,
+    WriterAlive,
+)
 from hoodoo.format import timeline as codec
 from hoodoo.model import paths
 from hoodoo.model.commit import RollbackMetadata
@@ -243,3 +250,30 @@ def test_the_sweep_leaves_what_a_commit_names_and_takes_what_it_does_not() -> No
     assert south.table.recover().swept.data_files == (stray,)
     assert fleet.data_files() == [named]
     assert south.rows() == {"k1": 1}
+
+
+def test_a_rollback_by_hand_that_fails_beats_no_more() -> None:
+    fleet = Fleet()
+    instant = dead_write(fleet)
+    south = fleet.machine("south")
+
+    def refuse(verb: str, path: str) -> None:
+        if verb == "delete" and path.endswith(".parquet"):
+            raise StorageError(path, "no permission")
+
+    south.storage._before = refuse
+    with pytest.raises(StorageError, match="no permission"):
+        south.table.rollback(instant)
+    assert south.clock.timers
+    assert all(timer.is_stopped for timer in south.clock.timers)
+
+
+@pytest.mark.parametrize("action", ["clean", "restore", "indexing"])
+def test_only_writes_and_rollbacks_are_rolled_back_by_hand(action: str) -> None:
+    fleet = Fleet()
+    south = fleet.machine("south")
+    path = f"{south.ref.properties.timeline.active}/20200101000000000.{action}.requested"
+    fleet.store.create(path, b"")
+    with pytest.raises(Unsupported, match=f"a {action} is not rolled back"):
+        south.table.rollback("20200101000000000", force=True)
+    assert fleet.store.exists(path)

@@ -27,11 +27,10 @@ from hoodoo.errors import (
 from hoodoo.format.timeline import Metadata
 from hoodoo.model import paths
 from hoodoo.model.attempt import Claim, Ending
-from hoodoo.model.instant import Action, Instant, State
+from hoodoo.model.instant import Instant
 from hoodoo.model.names import instant_name
-from hoodoo.model.plan import RollbackPlan
 from hoodoo.timeline import transitions
-from hoodoo.timeline.load import instant_path, read_metadata
+from hoodoo.timeline.load import instant_path, load_rollback_targets
 from hoodoo.timeline.settled import delete_settled
 from hoodoo.timeline.txn import Txn
 
@@ -92,26 +91,10 @@ def _pending(txn: Txn, instant: Instant) -> Instant:
 def _refuse_rolled_back(txn: Txn, instant: Instant) -> None:
     """Completed rollbacks took their target off the timeline; pending ones still have it there."""
     time = instant.requested_time
-    for rollback in txn.timeline.pending:
-        if rollback.action is Action.ROLLBACK and rollback.requested_time > time:
-            plan = read_metadata(txn.env, txn.paths, _requested(rollback))
-            if targets(plan, instant):
-                raise HeartbeatLost(
-                    f"instant {time} is being rolled back by {rollback.requested_time}"
-                )
-
-
-def targets(plan: Metadata | None, instant: Instant) -> bool:
-    """Whether a rollback plan is about this instant."""
-    return (
-        isinstance(plan, RollbackPlan)
-        and plan.instant_to_rollback is not None
-        and plan.instant_to_rollback.commit_time == instant.requested_time
-    )
-
-
-def _requested(instant: Instant) -> Instant:
-    return Instant(instant.requested_time, instant.action, State.REQUESTED)
+    later = (other for other in txn.timeline.pending if other.requested_time > time)
+    rollback = load_rollback_targets(txn.env, txn.paths, later).get(time)
+    if rollback is not None:
+        raise HeartbeatLost(f"instant {time} is being rolled back by {rollback}")
 
 
 def _claim(txn: Txn, attempt: Attempt, completed: Instant) -> Claim:

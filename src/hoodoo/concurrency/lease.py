@@ -256,6 +256,7 @@ class LeaseLock:
         else:
             etag, self._is_unsure = made.etag, was_unsure
         self._held = _Held(etag, sent, lease)
+        self._seen = Seen(etag, lease, data.decode(), sent)  # need not be read back
         return True
 
     def _renew(self) -> None:

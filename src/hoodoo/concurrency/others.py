@@ -32,7 +32,7 @@ from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.files import DataFile, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.plan import CompactionPlan, RequestedReplaceMetadata
-from hoodoo.timeline.load import read_commit, read_metadata
+from hoodoo.timeline.load import read_commit, read_metadata, read_plan
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
@@ -156,8 +156,8 @@ def _pending(txn: Txn, instant: Instant, kind: Kind) -> Other:
     The profile names the groups that will be updated, not how; one that is only requested has
     none yet.
     """
-    source = instant if kind is Kind.INGESTION else replace(instant, state=State.REQUESTED)
-    plan = read_metadata(txn.env, txn.paths, source)
+    read = read_metadata if kind is Kind.INGESTION else read_plan
+    plan = read(txn.env, txn.paths, instant)
     operation = kind.value
     match plan:
         case RequestedReplaceMetadata(clustering_plan=clustering) if clustering is not None:

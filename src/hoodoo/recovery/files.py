@@ -14,6 +14,7 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.table.listing import DirectoryLister, data_files
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import read_metadata
+from hoodoo.timeline.settled import delete_settled
 
 _LOCAL = "file://"
 
@@ -39,6 +40,14 @@ def present(env: Env, instant: InstantTime, partitions: Iterable[PartitionPath])
         for file in data_files(partition, env.storage.list(partition)):
             if made_by(file) == instant:
                 yield file.path
+
+
+def delete_files(env: Env, files: Iterable[str]) -> set[str]:
+    """Delete these, and tell which they were; one that is gone already is fine."""
+    found = set(files)
+    for path in sorted(found):
+        delete_settled(env, path)
+    return found
 
 
 def partitions_of(ref: TableRef, instant: Instant, files: Iterable[str]) -> set[PartitionPath]:

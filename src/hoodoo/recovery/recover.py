@@ -18,17 +18,18 @@ from hoodoo.errors import (
     HoodooError,
     InputError,
     NotFound,
+    Unsupported,
     WriterAlive,
 )
 from hoodoo.model.instant import Action, Instant, InstantTime, State
-from hoodoo.model.plan import RequestedReplaceMetadata, RollbackPlan
+from hoodoo.model.plan import RequestedReplaceMetadata
 from hoodoo.recovery.rollback import RolledBack, carry_out, schedule
 from hoodoo.recovery.sweep import Swept, sweep, sweep_instant
 from hoodoo.recovery.verdict import Fate, Verdict, judge_all
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import refuse_unwritable
 from hoodoo.timeline import transitions
-from hoodoo.timeline.load import read_metadata
+from hoodoo.timeline.load import load_rollback_targets, read_plan
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
@@ -100,26 +101,32 @@ def roll_back(ref: TableRef, instant: str, *, force: bool = False) -> RolledBack
     Raises `AlreadyCommitted`, `WriterAlive`.
     """
     refuse_unwritable(ref)
-    with transaction(ref, "rollback") as txn:
-        found = txn.timeline.find(instant)
-        if found is None:
-            raise InputError(f"there is no instant {instant} on the timeline")
-        if not found.is_pending:
-            raise AlreadyCommitted(
-                f"instant {instant} is {found.state.value}: nothing to roll back"
-            )
-        targets = _rollback_targets(ref, txn.timeline)
-        under_way = txn.timeline.find(targets.get(found.requested_time, instant)) or found
-        pulse = take_pulses(ref, [under_way])[under_way.requested_time]
-        if not pulse.is_dead and not force:
-            raise WriterAlive(f"instant {under_way.requested_time} is not dead: {pulse}")
-        if under_way.action is Action.ROLLBACK:
-            attempt: Attempt | None = _take_over_rollback(txn, ref, under_way)
-        else:
-            attempt = schedule(txn, ref, found, expiry_ms=pulse.expiry_ms)
+    with ExitStack() as beating:
+        with transaction(ref, "rollback") as txn:
+            attempt = _schedule_named(txn, ref, instant, force=force)
+            beating.callback(attempt.heartbeat.stop)
+        return carry_out(ref, attempt)
+
+
+def _schedule_named(txn: Txn, ref: TableRef, instant: str, *, force: bool) -> Attempt:
+    found = txn.timeline.find(instant)
+    if found is None:
+        raise InputError(f"there is no instant {instant} on the timeline")
+    if not found.is_pending:
+        raise AlreadyCommitted(f"instant {instant} is {found.state.value}: nothing to roll back")
+    if not found.action.writes_data and found.action is not Action.ROLLBACK:
+        raise Unsupported(f"a {found.action.value} is not rolled back")
+    targets = load_rollback_targets(ref.env, txn.paths, txn.timeline.pending)
+    under_way = txn.timeline.find(targets.get(found.requested_time, instant)) or found
+    pulse = take_pulses(ref, [under_way])[under_way.requested_time]
+    if not pulse.is_dead and not force:
+        raise WriterAlive(f"instant {under_way.requested_time} is not dead: {pulse}")
+    if under_way.action is Action.ROLLBACK:
+        return _take_over_rollback(txn, ref, under_way)
+    attempt = schedule(txn, ref, found, expiry_ms=pulse.expiry_ms)
     if attempt is None:
         raise WriterAlive(f"the commit of instant {instant} may still land; try again later")
-    return carry_out(ref, attempt)
+    return attempt
 
 
 def abandon(ref: TableRef, attempt: Attempt) -> None:
@@ -146,7 +153,9 @@ def abandon(ref: TableRef, attempt: Attempt) -> None:
 def _schedule_own(txn: Txn, ref: TableRef, attempt: Attempt) -> Attempt | None:
     time, beat = attempt.instant.requested_time, attempt.heartbeat.attempt
     found = txn.timeline.find(time)
-    if found is None or not found.is_pending or time in _rollback_targets(ref, txn.timeline):
+    if found is None or not found.is_pending:
+        return None
+    if time in load_rollback_targets(ref.env, txn.paths, txn.timeline.pending):
         return None
     try:
         present = read_beat(ref.env, time)
@@ -160,7 +169,7 @@ def _schedule_own(txn: Txn, ref: TableRef, attempt: Attempt) -> Attempt | None:
 def _verdicts(ref: TableRef, timeline: Timeline) -> list[tuple[Verdict, Pulse]]:
     pending = timeline.pending.instants
     pulses = take_pulses(ref, pending)
-    targets = _rollback_targets(ref, timeline)
+    targets = load_rollback_targets(ref.env, ref.properties.timeline, pending)
     verdicts = judge_all(pending, pulses, plans=_plans(ref, pending), targets=targets)
     return [(verdict, pulses[verdict.instant.requested_time]) for verdict in verdicts]
 
@@ -211,27 +220,13 @@ def _carry_out_all(
     return Recovered(tuple(done), (*still, *overtaken))
 
 
-def _rollback_targets(ref: TableRef, timeline: Timeline) -> dict[InstantTime, InstantTime]:
-    """What each pending rollback is about: instant -> rollback."""
-    found = {}
-    for rollback in timeline.pending:
-        if rollback.action is Action.ROLLBACK:
-            requested = replace(rollback, state=State.REQUESTED)
-            plan = read_metadata(ref.env, ref.properties.timeline, requested)
-            if isinstance(plan, RollbackPlan) and plan.instant_to_rollback is not None:
-                target = InstantTime(plan.instant_to_rollback.commit_time)
-                found[target] = rollback.requested_time
-    return found
-
-
 def _plans(ref: TableRef, pending: Iterable[Instant]) -> set[InstantTime]:
     """Replace commits that are clusterings, as older writers recorded them."""
     found = set()
     for instant in pending:
         if instant.action is Action.REPLACE_COMMIT:
-            requested = replace(instant, state=State.REQUESTED)
             try:
-                plan = read_metadata(ref.env, ref.properties.timeline, requested)
+                plan = read_plan(ref.env, ref.properties.timeline, instant)
             except NotFound:
                 continue
             if isinstance(plan, RequestedReplaceMetadata) and plan.clustering_plan is not None:

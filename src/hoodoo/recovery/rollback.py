@@ -30,10 +30,17 @@ from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath, join
 from hoodoo.model.plan import RollbackPlan, RollbackRequest
-from hoodoo.recovery.files import announced, partition_of, partitions_of, present, whole_path
+from hoodoo.recovery.files import (
+    announced,
+    delete_files,
+    partition_of,
+    partitions_of,
+    present,
+    whole_path,
+)
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline import transitions
-from hoodoo.timeline.load import instant_path, read_metadata
+from hoodoo.timeline.load import instant_path, read_plan
 from hoodoo.timeline.settled import delete_settled
 from hoodoo.timeline.txn import Txn
 
@@ -141,9 +148,9 @@ def _carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool) -> RolledBac
     plan = _read_plan(ref, attempt.instant)
     target = _target(ref, plan)
     planned = _planned_files(plan)
-    deleted = _delete(ref, planned | announced(env, target.requested_time))
+    deleted = delete_files(env, planned | announced(env, target.requested_time))
     partitions = partitions_of(ref, target, deleted)
-    deleted |= _delete(ref, present(env, target.requested_time, sorted(partitions)))
+    deleted |= delete_files(env, present(env, target.requested_time, sorted(partitions)))
     _note_leftovers(ref, target.requested_time, partitions)
 
     def settle() -> RollbackMetadata:
@@ -160,10 +167,9 @@ def _carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool) -> RolledBac
 
 
 def _read_plan(ref: TableRef, rollback: Instant) -> RollbackPlan:
-    requested = replace(rollback, state=State.REQUESTED)
-    plan = read_metadata(ref.env, ref.properties.timeline, requested)
+    plan = read_plan(ref.env, ref.properties.timeline, rollback)
     if not isinstance(plan, RollbackPlan) or plan.instant_to_rollback is None:
-        source = instant_path(ref.properties.timeline, requested)
+        source = instant_path(ref.properties.timeline, replace(rollback, state=State.REQUESTED))
         raise FormatError("no instant to roll back in it", source=source)
     return plan
 
@@ -184,13 +190,6 @@ def _planned_files(plan: RollbackPlan) -> frozenset[str]:
         for request in plan.rollback_requests
         for whole in request.files_to_be_deleted
     )
-
-
-def _delete(ref: TableRef, files: Iterable[str]) -> set[str]:
-    found = set(files)
-    for path in sorted(found):
-        delete_settled(ref.env, path)
-    return found
 
 
 def _note_leftovers(

@@ -7,7 +7,7 @@ data file goes only if its instant was rolled back, or is committed without nami
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from hoodoo.concurrency.heartbeat import read_beat
@@ -19,13 +19,12 @@ from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
 from hoodoo.model.instant import InstantTime, is_instant_time
 from hoodoo.model.paths import PartitionPath
-from hoodoo.recovery.files import announced, present
+from hoodoo.recovery.files import announced, delete_files, present
 from hoodoo.storage.local import LocalStorage
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import refuse_unwritable
 from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
-from hoodoo.timeline.settled import delete_settled
 from hoodoo.timeline.timeline import Timeline
 
 log = logging.getLogger("hoodoo.recovery")
@@ -44,22 +43,18 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """`ages_ms` and `dead_after_ms` are by instant; the timeline was read last."""
+    """What is on the store, by its own time; the timeline was read last."""
 
     timeline: Timeline
     now_ms: int
     expiry_ms: int
-    heartbeats: Mapping[InstantTime, int]
+    heartbeats: frozenset[InstantTime]
     beating: frozenset[InstantTime]
 
     def is_settled(self, instant: InstantTime) -> bool:
         """Whether nobody works on an instant any more."""
         found = self.timeline.find(instant)
         return (found is None or not found.is_pending) and instant not in self.beating
-
-    def is_completed(self, instant: InstantTime) -> bool:
-        found = self.timeline.find(instant)
-        return found is not None and found.is_completed
 
 
 def sweep(ref: TableRef) -> Swept:
@@ -87,19 +82,20 @@ def sweep(ref: TableRef) -> Swept:
     ]
     if isinstance(env.storage, LocalStorage):
         old += env.storage.stale_temporaries()
-    other += _delete(ref, old)
+    other += delete_files(env, old)
     if data or other:
         log.info("swept data_files=%d leftovers=%d", len(data), len(other))
     return Swept(tuple(sorted(data)), tuple(sorted(other)))
 
 
-def sweep_instant(ref: TableRef, timeline: Timeline, instant: InstantTime) -> list[str]:
+def sweep_instant(ref: TableRef, timeline: Timeline, instant: InstantTime) -> set[str]:
     """Remove the files that an instant announced and no commit names, then its markers.
 
     Needs: it is not pending on `timeline`, and nobody works on it any more.
     """
-    deleted = _delete(ref, _strays(ref, timeline, instant, announced(ref.env, instant)))
-    delete_markers(ref.env, instant)
+    env = ref.env
+    deleted = delete_files(env, _strays(ref, timeline, instant, announced(env, instant)))
+    delete_markers(env, instant)
     return deleted
 
 
@@ -119,7 +115,7 @@ def _load_facts(ref: TableRef) -> _Facts:
             continue
         if now_ms - modified_ms <= (beat.expiry_ms if beat else expiry_ms):
             beating.add(time)
-    return _Facts(ref.load_timeline(), now_ms, expiry_ms, heartbeats, frozenset(beating))
+    return _Facts(ref.load_timeline(), now_ms, expiry_ms, frozenset(heartbeats), frozenset(beating))
 
 
 def _strays(
@@ -139,7 +135,8 @@ def _strays(
 
 def _sweep_noted(ref: TableRef, facts: _Facts, other: list[str]) -> list[str]:
     """Look again, one and two expiries after a rollback, where its writer may have gone on."""
-    env, data = ref.env, []
+    env = ref.env
+    data: list[str] = []
     for entry in list(env.storage.list(paths.SWEEPS)):
         with naming(entry.path):
             note = json_object.decode(env.storage.read(entry.path), Leftovers)
@@ -147,11 +144,11 @@ def _sweep_noted(ref: TableRef, facts: _Facts, other: list[str]) -> list[str]:
             continue
         if facts.timeline.find(note.instant) is None:
             places = map(PartitionPath, note.partitions)
-            data += _delete(ref, list(present(env, note.instant, places)))
+            data += delete_files(env, present(env, note.instant, places))
         if note.rounds + 1 < _ROUNDS:
             env.storage.put(entry.path, json_object.encode(replace(note, rounds=note.rounds + 1)))
         else:
-            other += _delete(ref, [entry.path])
+            other += delete_files(env, [entry.path])
     return data
 
 
@@ -171,10 +168,3 @@ def _old_probes(ref: TableRef, facts: _Facts) -> list[str]:
         for entry in ref.env.storage.list(paths.PROBES)
         if facts.now_ms - entry.modified_ms > facts.expiry_ms
     ]
-
-
-def _delete(ref: TableRef, files: Iterable[str]) -> list[str]:
-    found = list(files)
-    for path in found:
-        delete_settled(ref.env, path)
-    return found

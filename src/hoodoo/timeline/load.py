@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, naming
 from hoodoo.format import timeline as codec
 from hoodoo.model.commit import CommitMetadata
-from hoodoo.model.instant import Instant
+from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import instant_name, parse_instant
 from hoodoo.model.paths import TimelinePaths
+from hoodoo.model.plan import RollbackPlan
 from hoodoo.timeline.timeline import Timeline
 
 # A write reads the timeline several times, and the next write reads nearly the same again.
@@ -38,6 +41,25 @@ def read_metadata(env: Env, paths: TimelinePaths, instant: Instant) -> codec.Met
     data = env.storage.read(path)
     with naming(path):
         return codec.decode(data, instant.action, instant.state)
+
+
+def read_plan(env: Env, paths: TimelinePaths, instant: Instant) -> codec.Metadata | None:
+    """What an instant, however far it got, was asked to do: what its requested file says."""
+    return read_metadata(env, paths, replace(instant, state=State.REQUESTED))
+
+
+def load_rollback_targets(
+    env: Env, paths: TimelinePaths, pending: Iterable[Instant]
+) -> dict[InstantTime, InstantTime]:
+    """What the rollbacks among these pending instants are about: instant -> rollback."""
+    found = {}
+    for rollback in pending:
+        if rollback.action is Action.ROLLBACK:
+            plan = read_plan(env, paths, rollback)
+            if isinstance(plan, RollbackPlan) and plan.instant_to_rollback is not None:
+                target = InstantTime(plan.instant_to_rollback.commit_time)
+                found[target] = rollback.requested_time
+    return found
 
 
 def read_commit(env: Env, paths: TimelinePaths, instant: Instant) -> CommitMetadata:
