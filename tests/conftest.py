@@ -1,13 +1,17 @@
-"""Shared by all tests: where the fixtures are, and a deterministic hypothesis profile."""
+"""Shared by all tests: where the fixtures are, an S3, a deterministic hypothesis profile."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support.fixtures import FIXTURES, fixture_tables
+from support.servers import or_skip
+
+from hoodoo.testing.servers import S3Server, seaweedfs
 
 __all__ = ["FIXTURES", "fixture_tables"]
 
@@ -26,6 +30,13 @@ def fixtures() -> Path:
     if not FIXTURES.is_dir():
         pytest.skip("the fixtures folder (../shared/fixtures, or HOODOO_FIXTURES) is absent")
     return FIXTURES
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """SeaweedFS: an S3 that honours conditions."""
+    with or_skip(seaweedfs(tmp_path_factory.mktemp("seaweedfs"))) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ from peer_rows import FIRST, trips
 from support.held_up import held_up
 from support.hudi_classes import ClassesUnavailable, HudiClasses, JavaLock, hudi_classes
 from support.processes import until
+from support.servers import or_skip
 
 import hoodoo
 from hoodoo.concurrency.locks import held, lock_of
@@ -35,7 +36,6 @@ from hoodoo.concurrency.zookeeper import drop_connection, place_of
 from hoodoo.errors import LeaseLost, LockTimeout, WriteConflict
 from hoodoo.model import paths
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.testing.servers import ServerUnavailable
 from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
 
 PREFIX = "hoodie.write.lock"
@@ -58,11 +58,8 @@ def classes() -> Iterator[HudiClasses]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    try:
-        with zookeeper(tmp_path_factory.mktemp("zookeeper")) as running:
-            yield running
-    except ServerUnavailable as reason:
-        pytest.skip(str(reason))
+    with or_skip(zookeeper(tmp_path_factory.mktemp("zookeeper"))) as running:
+        yield running
 
 
 def opened(place: Path, **settings: object) -> TableRef:
@@ -204,7 +201,7 @@ def test_both_write_to_the_same_file_group(hudi: Peer, tmp_path: Path, kind: str
             both.ours(6, ours.go_on)
         assert 6 in both.refused
 
-        theirs = pool.submit(both.theirs, 8)
+        theirs = both.begin_theirs(8)  # ours come in a row
         for number in range(9, 12):
             both.ours(number, partial(table.upsert, numbered(number)))
         theirs.result(60)

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from hoodoo.format.lease import decode
 from hoodoo.model import paths
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.testing.servers import S3Server, ServerUnavailable, seaweedfs
+from hoodoo.testing.servers import S3Server
 
 PREFIX = "hoodie.write.lock"
 PROVIDERS = ["storage", "filesystem"]
@@ -174,15 +174,6 @@ def test_in_process(tmp_path: Path) -> None:
 
 
 # S3
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    try:
-        with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
-            yield server
-    except ServerUnavailable as reason:
-        pytest.skip(str(reason))
 
 
 @pytest.mark.server

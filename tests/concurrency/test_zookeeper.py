@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.contender import Contender, contender
+from support.servers import or_skip
 
 from hoodoo.concurrency.lock import Lock
 from hoodoo.concurrency.locks import break_lock, held, lock_of
@@ -23,7 +24,6 @@ from hoodoo.env import SystemIds
 from hoodoo.errors import ConfigError, LeaseLost, LockTimeout
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.testing.servers import ServerUnavailable
 from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
 
 pytestmark = pytest.mark.server
@@ -34,11 +34,8 @@ SESSION_MS = 1000
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    try:
-        with zookeeper(tmp_path_factory.mktemp("zookeeper")) as running:
-            yield running
-    except ServerUnavailable as reason:
-        pytest.skip(str(reason))
+    with or_skip(zookeeper(tmp_path_factory.mktemp("zookeeper"))) as running:
+        yield running
 
 
 class Table:

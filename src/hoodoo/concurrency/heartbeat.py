@@ -90,8 +90,7 @@ class Heartbeat:
         except NotFound:
             self._lose("its heartbeat is gone")
         else:
-            if body is None or not body.is_same_attempt(self.attempt):
-                self._lose(f"taken over by {body or 'a foreign writer'}")
+            self._is_mine(body)
         self.check()
 
     def stop(self) -> None:
@@ -124,12 +123,17 @@ class Heartbeat:
         except StorageError as error:  # the next beat will look again
             log.warning("beat_unknown instant=%s error=%s", self.instant, error)
             return
-        if body is None or not body.is_same_attempt(self.attempt):
-            self._lose(f"taken over by {body or 'a foreign writer'}")
-            return
-        self._etag = etag
-        if body == sent:
-            self.attempt, self._confirmed_at = sent, sent_at
+        if self._is_mine(body):
+            self._etag = etag
+            if body == sent:
+                self.attempt, self._confirmed_at = sent, sent_at
+
+    def _is_mine(self, body: Beat | None) -> bool:
+        """Whether this attempt wrote this body; if not, the instant is lost."""
+        if body is not None and body.is_same_attempt(self.attempt):
+            return True
+        self._lose(f"taken over by {body or 'a foreign writer'}")
+        return False
 
     def _lose(self, reason: str) -> None:
         self._lost = self._lost or reason
