@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import sha1
 from typing import NewType
 
 from hoodoo.model.instant import Action, Instant, InstantTime, State
@@ -180,3 +181,17 @@ def parse_manifest(name: str) -> int | None:
 def write_token(*, partition: int, stage: int, attempt: int) -> WriteToken:
     """Three numbers that tell the attempts of one file apart; every parser wants three."""
     return WriteToken(f"{partition}-{stage}-{attempt}")
+
+
+def derived_uuid(seed: str, name: str) -> str:
+    """A name-based uuid (version 5): whoever derives it from the same texts gets the same one."""
+    digest = bytearray(sha1(f"{seed}/{name}".encode()).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def new_file_id(write_id: str, name: object) -> FileId:
+    """The id of a file group that a write makes; each attempt of the same task derives the same."""
+    return FileId(f"{derived_uuid(write_id, str(name))}-0")

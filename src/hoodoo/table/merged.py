@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -95,6 +95,20 @@ def log_blocks(task: SliceRead) -> Iterator[tuple[str, Block]]:
         live = scan_blocks(blocks, is_visible=task.visibility.sees)
     for block in live.blocks:
         yield paths[id(block)], block
+
+
+def deleted_keys(task: SliceRead) -> pa.Array:
+    """Keys that a slice's logs delete; some may have come back since."""
+    found = [pa.array([], pa.string())]
+    rule = replace(task.rule, columns=(), filter=None)
+    for path, block in log_blocks(task):
+        with naming(path):
+            if block.type is BlockType.DELETE:
+                found.append(merge.one_array(decode_deletes(block).column("record_key")))
+            else:
+                changes = _upserts(block, rule.needed(merging=True), rule).changes
+                found.append(changes.keys.filter(pa.array(changes.deleted)))
+    return pc.unique(pa.concat_arrays(found))
 
 
 def _batches(task: SliceRead, wanted: pa.Schema) -> Iterator[_Batch]:

@@ -46,11 +46,12 @@ def assign(
     inserts: Mapping[PartitionPath, int],
     candidates: Iterable[FileSlice],
     sizes: Sizes,
-    new_file_id: Callable[[], FileId],
+    new_file_id: Callable[[int], FileId],
 ) -> list[Bucket]:
     """Buckets for a write: one per updated slice; new rows fill small files, then new groups.
 
-    `candidates` are slices that may take new rows by merging.
+    `candidates` are slices that may take new rows by merging; `new_file_id` names new groups by
+    the number of their bucket.
     """
     planned: list[tuple[BucketKind, FileGroupId, FileSlice | None, int, int]] = []
     room = small_files(candidates, sizes)
@@ -70,7 +71,7 @@ def assign(
         kind = BucketKind.MERGE if merged else kind
         planned.append((kind, slice_.group, slice_, merged, update_counts[slice_.group]))
     for partition, rows in fresh:
-        group = FileGroupId(partition, new_file_id())
+        group = FileGroupId(partition, new_file_id(len(planned)))
         planned.append((BucketKind.CREATE, group, None, rows, 0))
     return [
         Bucket(index, kind, group, previous, new, updated)

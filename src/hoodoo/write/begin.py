@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from hoodoo.concurrency.conflict import Other
+from hoodoo.concurrency.conflict import Mine, Other
 from hoodoo.concurrency.gate import Attempt
 from hoodoo.concurrency.heartbeat import open_instant, read_beat
 from hoodoo.concurrency.others import refuse_conflicts
@@ -21,9 +21,10 @@ from hoodoo.model.table import TableType
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline import transitions
 from hoodoo.timeline.instants import new_time
+from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 from hoodoo.write.assign import Bucket, BucketKind
-from hoodoo.write.plan import Work
+from hoodoo.write.work import Work
 
 _REPLACING = frozenset(
     {
@@ -67,7 +68,8 @@ def begin(ref: TableRef, work: Work) -> Begun:
     )
     with ExitStack() as undo:
         with transaction(ref, "begin") as txn:
-            check_conflicts(txn, ref, work, new_time(txn))
+            mine = work.mine(new_time(txn))
+            check_conflicts(txn, ref, mine, planned_on=work.snapshot.timeline)
             time, heartbeat = open_instant(txn, ref, kind=operation.value.lower())
             undo.callback(heartbeat.stop)
             requested = transitions.request(txn, time, action, plan)
@@ -76,13 +78,12 @@ def begin(ref: TableRef, work: Work) -> Begun:
     return Begun(Attempt(inflight, heartbeat), work)
 
 
-def check_conflicts(txn: Txn, ref: TableRef, work: Work, time: InstantTime) -> list[Other]:
+def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline) -> list[Other]:
     """What others did since the write was planned. Raises `WriteConflict` if it is in the way.
 
     Needs: a Txn.
     """
     strategy = ref.config.get(CONFLICT_STRATEGY)
-    planned_on = work.snapshot.timeline
 
     def owner_of(other: InstantTime) -> str | None:
         try:
@@ -91,7 +92,7 @@ def check_conflicts(txn: Txn, ref: TableRef, work: Work, time: InstantTime) -> l
             return None
         return str(beat) if beat else None
 
-    return refuse_conflicts(txn, strategy, work.mine(time), planned_on, owner_of)
+    return refuse_conflicts(txn, strategy, mine, planned_on, owner_of)
 
 
 def _planned(bucket: Bucket) -> WriteStat:

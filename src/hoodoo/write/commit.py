@@ -17,7 +17,7 @@ from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
 from hoodoo.write.begin import Begun, check_conflicts
 from hoodoo.write.key_guard import refuse_collisions
-from hoodoo.write.plan import Work
+from hoodoo.write.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ def commit(
     Order: that of `gate.publish`; inside it, conflicts, schema and new keys are checked.
     Crash: before the completed file nothing is visible; after it the write is committed.
     """
-    work, mine = begun.work, begun.work.mine(begun.time)
-    planned_on = _planned_on(ref, work)  # what needs no lock is done before it is taken
+    work, mine = begun.work, begun.work.done(begun.time, stats)
+    schema_then = _schema_then(ref, work)  # what needs no lock is done before it is taken
 
     def settle() -> CommitMetadata:
-        others = check_conflicts(txn, ref, work, begun.time)
-        schema = rebase_schema(mine, schema_json, others, planned_on=planned_on)
+        others = check_conflicts(txn, ref, mine, planned_on=work.snapshot.timeline)
+        schema = rebase_schema(mine, schema_json, others, planned_on=schema_then)
         if work.guarded:
             refuse_collisions(mine, ref, work.guarded, others, engine)
         return _metadata(ref, begun, stats, schema)
@@ -73,7 +73,7 @@ def commit(
         return publish(txn, begun.attempt, settle)
 
 
-def _planned_on(ref: TableRef, work: Work) -> str | None:
+def _schema_then(ref: TableRef, work: Work) -> str | None:
     """The table's schema when the write was planned; None for a table that had none yet."""
     schema = without_meta_fields(work.snapshot.schema)
     return avro_from_arrow(schema, ref.properties.name) if schema.names else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import Instant
 from hoodoo.model.stats import WriteStat
 from hoodoo.recovery.recover import abandon
-from hoodoo.table.base import ReadRule, rule_of
+from hoodoo.table.base import ReadRule, SliceRead, rule_of
 from hoodoo.table.read import slice_reads
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assign import Bucket
@@ -26,7 +26,8 @@ from hoodoo.write.begin import Begun, begin
 from hoodoo.write.commit import CommitResult, WriteTotals, commit
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, WriteContext, announce_all, run_handle
-from hoodoo.write.plan import Work
+from hoodoo.write.plan import Planned
+from hoodoo.write.work import Work
 
 log = logging.getLogger("hoodoo.write")
 
@@ -49,7 +50,13 @@ class Phases:
         self.seconds[name] = self.seconds.get(name, 0.0) + took
 
 
-def execute(ref: TableRef, work: Work, engine: Engine, phases: Phases) -> CommitResult:
+Stage = Callable[[WriteContext], Sequence[WriteStat]]
+"""Writes the files of a write, wherever that is done, and tells what was written."""
+
+
+def execute(
+    ref: TableRef, work: Work, stage: Stage, engine: Engine, phases: Phases
+) -> CommitResult:
     """Carry a planned write out, from its instant to its commit.
 
     A write that fails is rolled back at once, unless it may have been committed all the same.
@@ -57,12 +64,12 @@ def execute(ref: TableRef, work: Work, engine: Engine, phases: Phases) -> Commit
     with phases.timed("begin"):
         begun = begin(ref, work)
     try:
-        completed, stats = _write_and_commit(ref, begun, engine, phases)
+        completed, stats = _write_and_commit(ref, begun, stage, engine, phases)
     except CommitUnknown:
         begun.attempt.heartbeat.stop()  # others will look, once it has aged
         raise
     except BaseException:
-        abandon(ref, begun.attempt)  # the engine has no task running any more
+        abandon(ref, begun.attempt)  # the stage has no task running any more
         raise
     _tidy_up(ref, begun)
     assert completed.completion_time is not None
@@ -72,23 +79,28 @@ def execute(ref: TableRef, work: Work, engine: Engine, phases: Phases) -> Commit
 
 
 def _write_and_commit(
-    ref: TableRef, begun: Begun, engine: Engine, phases: Phases
-) -> tuple[Instant, list[WriteStat]]:
+    ref: TableRef, begun: Begun, stage: Stage, engine: Engine, phases: Phases
+) -> tuple[Instant, Sequence[WriteStat]]:
     work, heartbeat = begun.work, begun.attempt.heartbeat
     schema_json = avro_from_arrow(work.schema, ref.properties.name)
     with phases.timed("write"):
         heartbeat.phase = "write"
-        rule = _read_rule(ref, work.schema)
-        by_key = work.operation in _BY_KEY
-        context = WriteContext(ref, begun.time, by_key, work.schema, schema_json, rule)
-        tasks = announce_all([_task(work, context, bucket) for bucket in work.buckets])
-        stats = [stat for written in engine.map(run_handle, tasks) for stat in written]
+        context = WriteContext(
+            ref=ref,
+            requested_time=begun.time,
+            by_key=work.operation in _BY_KEY,
+            schema=work.schema,
+            schema_json=schema_json,
+            read_rule=_read_rule(ref, work.schema),
+        )
+        stats = stage(context)
     heartbeat.check()  # whoever lost the instant need not go on
     with phases.timed("finalize"):
         heartbeat.phase = "finalize"
         finalize(ref.env, begun.time, stats)
     with phases.timed("commit"):
         heartbeat.phase = "commit"
+        begun = replace(begun, work=work.written(stats))
         completed = commit(ref, begun, engine, stats, schema_json=schema_json)
     return completed, stats
 
@@ -103,11 +115,28 @@ def _tidy_up(ref: TableRef, begun: Begun) -> None:
         begun.attempt.heartbeat.end()
 
 
-def _task(work: Work, context: WriteContext, bucket: Bucket) -> HandleTask:
-    previous = None
-    if bucket.previous is not None:
-        previous = slice_reads(work.snapshot, context.read_rule, [bucket.previous])[0]
-    return HandleTask(context, bucket, work.changes[bucket.index], previous)
+def local_stage(planned: Planned, engine: Engine) -> Stage:
+    """The stage of a write whose rows are at hand: a handle for each bucket, on the engine."""
+
+    def write(context: WriteContext) -> list[WriteStat]:
+        tasks = announce_all(
+            [
+                HandleTask(context, bucket, planned.changes[bucket.index], read)
+                for bucket, read in bucket_reads(planned.work, context)
+            ]
+        )
+        return [stat for written in engine.map(run_handle, tasks) for stat in written]
+
+    return write
+
+
+def bucket_reads(work: Work, context: WriteContext) -> Iterator[tuple[Bucket, SliceRead | None]]:
+    """Each bucket with how to read what its file group holds so far."""
+    for bucket in work.buckets:
+        read = None
+        if bucket.previous is not None:
+            read = slice_reads(work.snapshot, context.read_rule, [bucket.previous])[0]
+        yield bucket, read
 
 
 def _read_rule(ref: TableRef, schema: pa.Schema) -> ReadRule:

@@ -52,7 +52,7 @@ from hoodoo.model.stats import NO_COMMIT, RuntimeStats, WriteStat
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
 from hoodoo.table.base import ReadRule, SliceRead, read_base
-from hoodoo.table.merged import merged_rows
+from hoodoo.table.merged import deleted_keys, merged_rows
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assign import Bucket, BucketKind
 
@@ -124,12 +124,30 @@ def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:
     match task.bucket.kind:
         case BucketKind.CREATE:
             stats = _create(task)
+        case BucketKind.APPEND if _resurrects(task):
+            stats = _merge(task)
         case BucketKind.MERGE:
             stats = _merge(task)
         case BucketKind.APPEND:
             stats = _append(task)
     took_ms = int((clock.monotonic() - started) * 1000)
     return tuple(replace(stat, runtime_stats=_runtime(task.bucket.kind, took_ms)) for stat in stats)
+
+
+def _resurrects(task: HandleTask) -> bool:
+    """Whether a row brings a key back that an earlier log deleted.
+
+    Under event-time ordering such a row, in a log, would be weighed against the base row that was
+    deleted, and may lose; the group gets a new base file instead.
+    """
+    previous, changes = task.previous, task.changes
+    if previous is None or not previous.slice.logs or not previous.rule.merge.by_event_time:
+        return False
+    gone = deleted_keys(previous)
+    if not len(gone):
+        return False
+    rows = changes.keys.filter(pa.array(~changes.deleted))
+    return bool(pc.any(pc.is_in(rows, value_set=gone)).as_py())
 
 
 def _runtime(kind: BucketKind, took_ms: int) -> RuntimeStats:

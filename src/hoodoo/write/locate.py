@@ -33,14 +33,6 @@ class SliceKeys:
     present: pa.Array
     live: pa.Array | None = None
 
-    def has_deleted(self, keys: pa.Array) -> bool:
-        """Whether one of these keys is present but deleted."""
-        if self.live is None:
-            return False
-        here = pc.is_in(keys, value_set=self.present)
-        gone = pc.and_not(here, pc.is_in(keys, value_set=self.live))
-        return bool(pc.any(gone).as_py())
-
 
 @dataclass(frozen=True, slots=True)
 class Located:

@@ -24,17 +24,11 @@ from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot, take_snapshot
 from hoodoo.table.writable import refuse_unwritable
 from hoodoo.write.commit import CommitResult
-from hoodoo.write.execute import Phases, execute
+from hoodoo.write.execute import Phases, execute, local_stage
 from hoodoo.write.locate import locate
-from hoodoo.write.plan import (
-    Work,
-    deletes,
-    groups_by_partition,
-    plan_inserts,
-    plan_updates,
-    upserts,
-)
+from hoodoo.write.plan import deletes, plan_inserts, plan_updates, upserts
 from hoodoo.write.prepare import Incoming, checked_table, combine, prepare, prepare_deletes
+from hoodoo.write.work import Work, groups_by_partition
 
 
 def insert(ref: TableRef, rows: object, engine: Engine, *, bulk: bool = False) -> CommitResult:
@@ -45,8 +39,8 @@ def insert(ref: TableRef, rows: object, engine: Engine, *, bulk: bool = False) -
         snapshot, incoming, schema = _prepared(ref, rows, COMBINE_BEFORE_INSERT)
     with phases.timed("assign"):
         candidates = [] if bulk else snapshot.slices()
-        work = plan_inserts(operation, snapshot, incoming, schema, candidates)
-    return execute(ref, work, engine, phases)
+        planned = plan_inserts(operation, snapshot, incoming, schema, candidates)
+    return execute(ref, planned.work, local_stage(planned, engine), engine, phases)
 
 
 def upsert(ref: TableRef, rows: object, engine: Engine) -> CommitResult:
@@ -58,8 +52,8 @@ def upsert(ref: TableRef, rows: object, engine: Engine) -> CommitResult:
         located = locate(snapshot, incoming, engine)
     with phases.timed("assign"):
         changes = upserts(ref, incoming)
-        work = plan_updates(OperationType.UPSERT, snapshot, incoming, schema, located, changes)
-    return execute(ref, work, engine, phases)
+        planned = plan_updates(OperationType.UPSERT, snapshot, incoming, schema, located, changes)
+    return execute(ref, planned.work, local_stage(planned, engine), engine, phases)
 
 
 def delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
@@ -81,8 +75,8 @@ def delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
         located = replace(located, nowhere=located.nowhere[:0])  # absent keys need no delete
     with phases.timed("assign"):
         changes = deletes(ref, incoming, schema)
-        work = plan_updates(OperationType.DELETE, snapshot, incoming, schema, located, changes)
-    return execute(ref, work, engine, phases)
+        planned = plan_updates(OperationType.DELETE, snapshot, incoming, schema, located, changes)
+    return execute(ref, planned.work, local_stage(planned, engine), engine, phases)
 
 
 def overwrite(ref: TableRef, rows: object, engine: Engine, *, whole: bool = False) -> CommitResult:
@@ -94,8 +88,8 @@ def overwrite(ref: TableRef, rows: object, engine: Engine, *, whole: bool = Fals
     with phases.timed("assign"):
         touched = None if whole else set(pc.unique(incoming.partitions).to_pylist())
         replaced = groups_by_partition(snapshot, touched)
-        work = plan_inserts(operation, snapshot, incoming, schema, [], replaced)
-    return execute(ref, work, engine, phases)
+        planned = plan_inserts(operation, snapshot, incoming, schema, [], replaced)
+    return execute(ref, planned.work, local_stage(planned, engine), engine, phases)
 
 
 def delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) -> CommitResult:
@@ -111,8 +105,8 @@ def delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) 
         if unknown:
             raise InputError(f"no such partition: {', '.join(map(repr, unknown))}")
         schema = without_meta_fields(snapshot.schema)
-        work = Work(OperationType.DELETE_PARTITION, snapshot, schema, (), {}, replaced)
-    return execute(ref, work, engine, phases)
+        work = Work(OperationType.DELETE_PARTITION, snapshot, schema, replaced=replaced)
+    return execute(ref, work, lambda _: (), engine, phases)
 
 
 def _prepared(

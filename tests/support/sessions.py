@@ -1,0 +1,29 @@
+"""Spark sessions for tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+
+def local_session(place: Path, master: str = "local[2]", **settings: str) -> SparkSession:
+    """A small session; workers run this Python, and import what the tests import."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    named = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(place / "warehouse"),
+        "spark.local.dir": str(place / "local"),
+        **settings,
+    }
+    builder = SparkSession.builder.master(master).appName("hoodoo tests")
+    for key, value in named.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
