@@ -1,16 +1,19 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | timeline | listing | commits | gate | gate-s3 ...]
+python -m bench [reads | timeline | listing | commits | gate | gate-s3 | spark ...] [options]
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from argparse import ArgumentParser
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bench import commits, gate, listing, reads, timeline
+from bench.spark.options import Options, add_options, options_of
 
 BENCHES: dict[str, Callable[[Path], None]] = {
     "reads": reads.run,
@@ -22,11 +25,29 @@ BENCHES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def main(names: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Run the benches named, or all."""
-    for name in names or BENCHES:
+    names = (*BENCHES, "spark")
+    parser = ArgumentParser(prog="python -m bench", description="Ratios within one run.")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(names)}; or all")
+    add_options(parser)
+    given = parser.parse_args(arguments)
+    unknown = set(given.names) - set(names)
+    if unknown:
+        parser.error(f"no such bench: {', '.join(sorted(unknown))}")
+    benches: dict[str, Callable[[Path], None]] = {
+        **BENCHES,
+        "spark": partial(_spark, options=options_of(given)),
+    }
+    for name in given.names or names:
         with tempfile.TemporaryDirectory(prefix="hoodoo-bench-") as folder:
-            BENCHES[name](Path(folder))
+            benches[name](Path(folder))
+
+
+def _spark(folder: Path, options: Options) -> None:
+    from bench.spark.run import run  # the other benches need no pyspark
+
+    run(folder, options)
 
 
 if __name__ == "__main__":

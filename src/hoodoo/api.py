@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from hoodoo.engine.base import Engine
 from hoodoo.engine.local import LocalEngine
-from hoodoo.errors import InputError, Unsupported
+from hoodoo.errors import InputError
 from hoodoo.table.ref import TableRef, open_ref
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
     from hoodoo.inspect.files import FilesReport
     from hoodoo.inspect.locks import LockReport
@@ -114,84 +115,110 @@ class Table:
             mode=mode,
         )
 
+    def read(
+        self,
+        spark: SparkSession,
+        as_of: str | date | None = None,
+        mode: str = "snapshot",
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+    ) -> DataFrame:
+        """The rows as a DataFrame of a Spark session; arguments as those of `to_arrow`.
+
+        Base files without logs are read by Spark itself, so that columns and filters of the
+        DataFrame are pushed down; `columns` and `filter` reach slices with logs as well.
+        """
+        from hoodoo.spark.read import read
+
+        return read(
+            self._ref, spark, columns=columns, filter=filter, as_of=_moment(as_of), mode=mode
+        )
+
+    @overload
     def changes(
         self,
-        spark: Any = None,
+        spark: None = None,
         *,
         since: str | date,
         until: str | date | None = None,
         columns: Sequence[str] | None = None,
-    ) -> pa.Table:
+    ) -> pa.Table: ...
+    @overload
+    def changes(
+        self,
+        spark: SparkSession,
+        *,
+        since: str | date,
+        until: str | date | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame: ...
+    def changes(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        since: str | date,
+        until: str | date | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table | DataFrame:
         """Rows changed after `since` (an instant or a time), up to and including `until`.
 
-        Without a Spark session the rows come as an Arrow table; with one they will come as a
-        DataFrame, which this release does not do yet.
+        With a Spark session the rows come as a DataFrame, without one as an Arrow table.
         """
-        from hoodoo.table.changes import read_changes
-
-        if spark is not None:
-            raise Unsupported("reading into Spark is not there yet; leave the session out")
         begin, end = _moment(since), _moment(until)
         if begin is None:
             raise InputError("changes needs `since`")
-        return read_changes(
-            self._ref,
-            self._engine,
-            since=begin,
-            until=end,
-            columns=list(columns) if columns is not None else None,
-        )
+        names = list(columns) if columns is not None else None
+        if spark is not None:
+            from hoodoo.spark.read import read_changes as read_into_spark
+
+            return read_into_spark(self._ref, spark, since=begin, until=end, columns=names)
+        from hoodoo.table.changes import read_changes
+
+        return read_changes(self._ref, self._engine, since=begin, until=end, columns=names)
 
     # -- writes -----------------------------------------------------------------------------
 
     def insert(self, rows: Any) -> CommitResult:
         """Add rows; keys that are there already are not looked for."""
-        from hoodoo.write import operations
-
-        return self._write(operations.insert, rows)
+        return self._write("insert", rows)
 
     def bulk_insert(self, rows: Any) -> CommitResult:
         """Add rows as new files, leaving existing ones alone."""
-        from hoodoo.write import operations
-
-        return self._write(operations.insert, rows, bulk=True)
+        return self._write("insert", rows, bulk=True)
 
     def upsert(self, rows: Any) -> CommitResult:
         """Update the rows whose keys are there, add the others."""
-        from hoodoo.write import operations
-
-        return self._write(operations.upsert, rows)
+        return self._write("upsert", rows)
 
     def delete(self, rows_or_keys: Any) -> CommitResult:
-        """Delete by key: a table with the key columns, or a list of keys."""
-        from hoodoo.write import operations
-
-        return self._write(operations.delete, rows_or_keys)
+        """Delete by key: rows with the key columns, or a list of keys."""
+        return self._write("delete", rows_or_keys)
 
     def insert_overwrite(self, rows: Any) -> CommitResult:
         """Replace the rows of every partition that occurs in `rows`."""
-        from hoodoo.write import operations
-
-        return self._write(operations.overwrite, rows)
+        return self._write("overwrite", rows)
 
     def insert_overwrite_table(self, rows: Any) -> CommitResult:
         """Replace all rows of the table."""
-        from hoodoo.write import operations
-
-        return self._write(operations.overwrite, rows, whole=True)
+        return self._write("overwrite", rows, whole=True)
 
     def delete_partitions(self, partitions: Sequence[str]) -> CommitResult:
         """Take all rows of these partitions (paths such as `city=sf`) out."""
-        from hoodoo.write import operations
+        return self._write("delete_partitions", partitions)
 
-        return self._write(operations.delete_partitions, partitions)
-
-    def _write(
-        self, operation: Callable[..., CommitResult], given: Any, **how: bool
-    ) -> CommitResult:
+    def _write(self, operation: str, given: Any, **how: bool) -> CommitResult:
+        """Rows of a Spark DataFrame are written by Spark, all others in this process."""
         from hoodoo.write.run import run
 
-        return run(self._ref, lambda: operation(self._ref, given, self._engine, **how))
+        if type(given).__module__.startswith("pyspark."):
+            from hoodoo.spark import write
+
+            by_spark = getattr(write, operation)
+            return run(self._ref, lambda: by_spark(self._ref, given, **how))
+        from hoodoo.write import operations
+
+        here = getattr(operations, operation)
+        return run(self._ref, lambda: here(self._ref, given, self._engine, **how))
 
     # -- mending ------------------------------------------------------------------------------
 

@@ -155,6 +155,10 @@ class WriterAlive(TimelineError):
     """Someone is at work on the instant: wait for it to end, or force it."""
 
 
+class EngineFailed(HoodooError):
+    """The engine (Spark) could not carry a task out; its own error is the cause of this one."""
+
+
 class LockTimeout(HoodooError):
     """The table lock was not obtained in time."""
 

@@ -70,7 +70,7 @@ class Cut:
         names = dict(zip(times, "TR" if len(times) == 2 else "T", strict=True))
 
         def plain(path: str) -> str:
-            path = re.sub(r"\w+-\d+-0_0-0-0_\d{17}\.parquet", "FILE", path)
+            path = re.sub(r"[\w-]+_0-1-0_\d{17}\.parquet", "FILE", path)
             path = re.sub(r"(?<=\d{17}_)\d{17}", "C", path)
             path = re.sub(r"(?<=probes/).*", "P", path)
             return re.sub(r"\d{17}", lambda found: names.get(found[0], "OLD"), path)

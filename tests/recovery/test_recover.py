@@ -241,7 +241,7 @@ def test_the_sweep_leaves_what_a_commit_names_and_takes_what_it_does_not() -> No
     with pytest.raises(PowerCut):
         north.table.insert(rows(k1=1))  # committed, but its markers are left
     (named,) = fleet.data_files()
-    stray = named.replace("_0-0-0_", "_0-0-1_")
+    stray = named.replace("_0-1-0_", "_0-1-1_")
     fleet.store.create(stray, fleet.store.read(named))
     instant = InstantTime(named.rpartition("_")[2].removesuffix(".parquet"))
     fleet.store.create(f"{paths.marker_directory(instant)}/{stray}.marker.CREATE", b"")

@@ -35,6 +35,18 @@ class HudiClasses:
         made = getattr(self._jvm.org.apache.hudi.client.transaction.lock, provider)(given, storage)
         return JavaLock(made, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
 
+    def bucket(self, key: str, fields: str, count: int) -> int:
+        """The bucket of a record key by these fields of it."""
+        return int(self._identifier.getBucketId(key, fields, count))
+
+    def bucket_of_file(self, file_id: str) -> int:
+        """The bucket that a file id tells."""
+        return int(self._identifier.bucketIdFromFileId(file_id))
+
+    @property
+    def _identifier(self) -> Any:
+        return self._jvm.org.apache.hudi.index.bucket.BucketIdentifier
+
 
 class JavaLock:
     """One lock provider, as a writer of Hudi's has it."""

@@ -15,6 +15,7 @@ def local_session(place: Path, master: str = "local[2]", **settings: str) -> Spa
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     named = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.shuffle.partitions": "4",

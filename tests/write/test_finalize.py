@@ -91,9 +91,9 @@ def test_files_of_failed_attempts_go(
     stats = [s for _, s in read_commit(ref.env, ref.properties.timeline, instant).stats()]
     written = {stat.path for stat in stats}
     assert len(written) == 3
-    assert all("-0-1_" in path or path.endswith("-0-1") for path in written if path), "attempt 1"
+    assert all("-1-1_" in path or path.endswith("-1-1") for path in written if path), "attempt 1"
     assert data_files(ref.env) == before | written
-    assert caplog.text.count("-0-0") == 3, "each file that went is told of"
+    assert caplog.text.count("-1-0") == 3, "each file that went is told of"
     assert sorted(table.to_arrow()["v"].to_pylist()) == ["x"] * 3 + ["y"] * 9
     assert len(take_snapshot(ref).slices()) == 3
 

@@ -179,6 +179,8 @@ def rows(**values: int) -> pa.Table:
 class Interrupted:
     """Runs tasks one by one, and after the first ones something else."""
 
+    repeats = False
+
     def __init__(self, meanwhile: Callable[[], object]) -> None:
         self._meanwhile = [meanwhile]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from hoodoo.config import concurrency, table, write
+from hoodoo.config import concurrency, index, table, tasks, write
 from hoodoo.config.key import Key
 
 
@@ -17,6 +17,8 @@ def keys_of(module: ModuleType) -> tuple[Key[Any], ...]:
 AREAS: dict[str, tuple[Key[Any], ...]] = {
     "Table properties": keys_of(table),
     "Writing": keys_of(write),
+    "Indexes": keys_of(index),
+    "Distributed writes": keys_of(tasks),
     "Many writers": keys_of(concurrency),
 }
 ALL_KEYS: tuple[Key[Any], ...] = tuple(key for keys in AREAS.values() for key in keys)

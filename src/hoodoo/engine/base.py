@@ -12,5 +12,9 @@ Result = TypeVar("Result")
 class Engine(Protocol):
     """Applies a task to each item. Tasks and items pickle; results come back in order."""
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a task may run more than once, at the same time or after its result was taken."""
+
     def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """The first failure of a task is raised; tasks not yet begun are then dropped."""

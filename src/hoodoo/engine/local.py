@@ -14,6 +14,8 @@ from hoodoo.engine.base import Item, Result
 class LocalEngine:
     """Runs tasks in threads; with one thread, inline and in order."""
 
+    repeats = False
+
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or min(8, os.cpu_count() or 1)
 

@@ -100,15 +100,21 @@ class BaseFileWriter:
         ratio = flushed / self._written_bytes if self._written_bytes else _FIRST_GUESS
         return flushed + int(self._pending_bytes * ratio)
 
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes in memory of rows that are held back until their row group is full."""
+        return self._pending_bytes
+
     def write(self, rows: pa.Table) -> None:
         """Add rows; a row group is written when enough have come together."""
         self._keys.append(rows.column(RECORD_KEY))
         self._pending.append(rows)
         self._pending_bytes += rows.nbytes
         if self._pending_bytes >= self._options.row_group_bytes:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write the rows that are held back as a row group."""
         if not self._pending:
             return
         rows = pa.concat_tables(self._pending)
@@ -119,7 +125,7 @@ class BaseFileWriter:
 
     def close(self) -> None:
         """Write what is left, and the footer."""
-        self._flush()
+        self.flush()
         self._writer.add_key_value_metadata(self._key_values())
         self._writer.close()
 

@@ -21,6 +21,8 @@ from hoodoo.table.snapshot import take_snapshot
 class _UntilEnough:
     """Reads slice after slice, and stops once the rows asked for are there."""
 
+    repeats = False
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
 

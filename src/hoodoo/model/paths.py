@@ -19,6 +19,8 @@ LOCK = ".hoodie/.locks/table_lock.json"
 METADATA_TABLE = ".hoodie/metadata"
 OWN = ".hoodie/.aux/hoodoo"
 CLAIMS = f"{OWN}/claims"
+COMPLETIONS = f"{OWN}/completion"
+FINALS = f"{OWN}/finalize"
 PROBES = f"{OWN}/probes"
 SWEEPS = f"{OWN}/sweeps"
 PARTITION_METADATA = ".hoodie_partition_metadata"
@@ -68,6 +70,21 @@ def marker_directory(instant: InstantTime) -> str:
 def claim(instant: InstantTime) -> str:
     """The file whose creation decides how an instant ends."""
     return f"{CLAIMS}/{instant}"
+
+
+def completion_directory(instant: InstantTime, epoch: int | None = None) -> str:
+    """Where the handles of a write say that they are done, in one attempt at it or in all."""
+    return f"{COMPLETIONS}/{instant}" if epoch is None else f"{COMPLETIONS}/{instant}/{epoch}"
+
+
+def completion(instant: InstantTime, epoch: int, handle: str) -> str:
+    """The file whose creation decides which attempt of a handle counts."""
+    return f"{completion_directory(instant, epoch)}/{handle}"
+
+
+def final(instant: InstantTime) -> str:
+    """The file that tells tasks that their write goes on without them."""
+    return f"{FINALS}/{instant}"
 
 
 def leftovers(instant: InstantTime) -> str:

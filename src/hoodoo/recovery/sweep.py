@@ -94,7 +94,7 @@ def sweep_instant(ref: TableRef, timeline: Timeline, instant: InstantTime) -> se
     Needs: it is not pending on `timeline`, and nobody works on it any more.
     """
     env = ref.env
-    deleted = delete_files(env, _strays(ref, timeline, instant, announced(env, instant)))
+    deleted = delete_files(env, strays_of(ref, timeline, instant, announced(env, instant)))
     delete_markers(env, instant)
     return deleted
 
@@ -118,10 +118,13 @@ def _load_facts(ref: TableRef) -> _Facts:
     return _Facts(ref.load_timeline(), now_ms, expiry_ms, frozenset(heartbeats), frozenset(beating))
 
 
-def _strays(
+def strays_of(
     ref: TableRef, timeline: Timeline, instant: InstantTime, files: Iterable[str]
 ) -> list[str]:
-    """Of the files of an instant that has ended, those that no commit names."""
+    """Of the files of an instant, those that no commit names.
+
+    Needs: it is not pending on `timeline`.
+    """
     found = timeline.find(instant)
     if found is not None:
         metadata = read_commit(ref.env, ref.properties.timeline, found)

@@ -114,7 +114,7 @@ def _numpy(column: pa.Array | pa.ChunkedArray) -> Flags:
 
 def collapse(batches: Sequence[Changes]) -> Changes:
     """One winner per key out of batches of changes in order."""
-    changes = _concatenate(batches)
+    changes = concatenate(batches)
     encoded = one_array(changes.keys).dictionary_encode()
     codes = encoded.indices.to_numpy()
     distinct = len(encoded.dictionary)
@@ -174,7 +174,8 @@ def _greater(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Flags:
     return greater
 
 
-def _concatenate(batches: Sequence[Changes]) -> Changes:
+def concatenate(batches: Sequence[Changes]) -> Changes:
+    """Batches of changes as one, in order."""
     if len(batches) == 1:
         return batches[0]
     return Changes(
@@ -215,23 +216,26 @@ class Merger:
 
     def keep(self, rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> pa.Table:
         """The base rows that no change replaces or deletes."""
+        stays = self.stays(rows, keys, rule)
+        return rows if stays.all() else rows.filter(pa.array(stays))
+
+    def stays(self, rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> Flags:
+        """Which base rows no change replaces or deletes; `rows` has the ordering columns."""
         winners = self._winners
         found = one_array(pc.index_in(one_array(keys), value_set=winners.keys))
-        hit = np.flatnonzero(_numpy(pc.is_valid(found)))
+        stays = _numpy(pc.is_null(found))
+        hit = np.flatnonzero(~stays)
         if len(hit) == 0:
-            return rows
+            return stays
         target = found.drop_null().to_numpy().astype(np.int64)
         self._matched[target] = True
-        stays = np.zeros(rows.num_rows, bool)
         if winners.ordering:
             older = [c.take(pa.array(hit)) for c in ordering_columns(rows, rule)]
             newer = [column.take(pa.array(target)) for column in winners.ordering]
             base_wins = _greater(older, newer) & ~winners.absolute[target]
             self._lost[target[base_wins]] = True
             stays[hit[base_wins]] = True
-        mask = np.ones(rows.num_rows, bool)
-        mask[hit] = stays[hit]
-        return rows.filter(pa.array(mask))
+        return stays
 
     def rest(self) -> pa.Table:
         """Rows of the changes that won, or met no base row."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -9,7 +11,12 @@ import pyarrow.compute as pc
 
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, NotFound, SchemaMismatch, naming
-from hoodoo.format.parquet import open_parquet, read_rows, row_groups_that_may_match
+from hoodoo.format.parquet import (
+    OpenParquet,
+    open_parquet,
+    read_rows,
+    row_groups_that_may_match,
+)
 from hoodoo.format.schema import OPERATION, RECORD_KEY
 from hoodoo.model.files import BaseFile, FileSlice
 from hoodoo.model.keys import KeyRule
@@ -21,6 +28,10 @@ from hoodoo.rows import merge
 from hoodoo.rows.conform import conform
 from hoodoo.rows.filter import expression_columns
 from hoodoo.rows.keys import record_keys
+
+_PIECE_ROWS = 32_768
+_PIECE_BYTES = 32 * 1024 * 1024
+_UNPACKED = 4  # bytes in memory for each byte in a base file, roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +53,15 @@ class ReadRule:
             names.update(expression_columns(self.filter, self.schema))
         if merging:
             names.update((merge.IS_DELETED, OPERATION))
-            names.update(self.key_columns())
-            if self.merge.by_event_time:
-                names.update(field.split(".")[0] for field in self.merge.ordering_fields)
-                names.update(self.merge.ordering_fields)
+            names.update(self.deciding().names)
+        return pa.schema([field for field in self.schema if field.name in names])
+
+    def deciding(self) -> pa.Schema:
+        """The columns that merging looks at: record keys and what orders versions of a row."""
+        names = set(self.key_columns())
+        if self.merge.by_event_time:
+            names.update(field.split(".")[0] for field in self.merge.ordering_fields)
+            names.update(self.merge.ordering_fields)
         return pa.schema([field for field in self.schema if field.name in names])
 
     def key_columns(self) -> tuple[str, ...]:
@@ -91,13 +107,70 @@ def read_base(
     env: Env, base: BaseFile, rule: ReadRule, wanted: pa.Schema, *, prune: bool = False
 ) -> pa.Table:
     """Rows of a base file in the columns of `wanted`; row groups that cannot match left out."""
+    with open_base(env, base) as file:
+        groups = matching_groups(file, rule, wanted) if prune else None
+        return fitted(read_rows(file, wanted.names, groups), wanted)
+
+
+@contextmanager
+def open_base(env: Env, base: BaseFile) -> Iterator[OpenParquet]:
+    """A base file to read from; errors name it."""
     with naming(base.path), _open(env, base.path) as source:
-        file = open_parquet(source)
-        groups = None
-        if prune and rule.filter is not None and not isinstance(rule.filter, pc.Expression):
-            groups = row_groups_that_may_match(file, rule.filter, wanted)
-        rows = read_rows(file, wanted.names, groups)
-        return fitted(rows, wanted)
+        yield open_parquet(source)
+
+
+def matching_groups(
+    file: OpenParquet, rule: ReadRule, schema: pa.Schema | None = None
+) -> list[int] | None:
+    """The row groups that may hold rows for the rule's filter; None stands for all."""
+    if rule.filter is None or isinstance(rule.filter, pc.Expression):
+        return None
+    return row_groups_that_may_match(file, rule.filter, schema)
+
+
+def base_pieces(
+    file: OpenParquet,
+    base: BaseFile,
+    wanted: pa.Schema,
+    *,
+    groups: Sequence[int] | None,
+    whole: bool,
+) -> Iterator[tuple[int, pa.Table]]:
+    """Rows of an opened base file, each piece with the number of its first row.
+
+    Pieces are small, so that memory is bounded, or as large as they come.
+    """
+    if whole and groups is None:
+        yield 0, fitted(read_rows(file, wanted.names), wanted)
+        return
+    at_once = _rows_at_once(base, file.metadata.num_rows)
+    position = 0
+    for group in range(file.metadata.num_row_groups):
+        count = file.metadata.row_group(group).num_rows
+        if groups is None or group in groups:
+            first = position
+            for rows in _iterate(file, wanted.names, group, count if whole else at_once):
+                yield first, fitted(rows, wanted)
+                first += rows.num_rows
+        position += count
+
+
+def _iterate(
+    file: OpenParquet, columns: Sequence[str], group: int, rows_at_once: int
+) -> Iterator[pa.Table]:
+    """As `read_rows`, of one row group, in pieces."""
+    present = file.schema_arrow.names
+    names = [name for name in columns if name in present] or present[:1]
+    try:
+        for batch in file.iter_batches(max(rows_at_once, 1), [group], names):
+            yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise FormatError(f"damaged Parquet file: {error}") from None
+
+
+def _rows_at_once(base: BaseFile, rows: int) -> int:
+    row_bytes = max(1, _UNPACKED * base.size_bytes // max(rows, 1))
+    return max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes))
 
 
 def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -14,7 +14,7 @@ from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.instant import InstantTime, State, parse_moment
 from hoodoo.model.predicate import In
-from hoodoo.table.read import read_rows_of, read_rule
+from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.history import load_history
@@ -38,7 +38,18 @@ def read_changes(
     until: str | None = None,
     columns: list[str] | None = None,
 ) -> pa.Table:
-    """Rows inserted or updated in the window, each in its version at the window's end.
+    """Rows inserted or updated in a window, each in its version at the window's end."""
+    return select_changes(ref, since=since, until=until, columns=columns).read(engine)
+
+
+def select_changes(
+    ref: TableRef,
+    *,
+    since: str,
+    until: str | None = None,
+    columns: list[str] | None = None,
+) -> Selection:
+    """The rows inserted or updated in the window, to be read.
 
     Bounds are instants (then: when they completed) or moments on the axis of completion times;
     `since` is excluded, `until` included. Deleted rows are not told.
@@ -54,8 +65,8 @@ def read_changes(
     snapshot = take_snapshot(ref, timeline=timeline, ended_until=last)
     chosen = In(COMMIT_TIME, tuple(sorted(window.times)))
     rule = read_rule(snapshot, columns=columns, filter=chosen)
-    slices = [s for s in snapshot.slices() if s.group in window.groups]
-    return read_rows_of(snapshot, rule, engine, slices)
+    slices = tuple(s for s in snapshot.slices() if s.group in window.groups)
+    return Selection(snapshot, rule, slices)
 
 
 def completion_moment(timeline: Timeline, text: str) -> InstantTime:

@@ -16,9 +16,18 @@ from hoodoo.format.log.deletes import decode_deletes
 from hoodoo.format.log.ordering import is_special, kinds_in, values_of
 from hoodoo.format.log.reader import read_blocks
 from hoodoo.format.log.scan import scan_blocks
+from hoodoo.format.parquet import OpenParquet, read_rows
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
-from hoodoo.table.base import ReadRule, SliceRead, fitted, read_base
+from hoodoo.table.base import (
+    ReadRule,
+    SliceRead,
+    base_pieces,
+    fitted,
+    matching_groups,
+    open_base,
+    read_base,
+)
 
 log = logging.getLogger("hoodoo.table")
 
@@ -33,6 +42,16 @@ class _Batch:
 
 def merged_rows(task: SliceRead) -> pa.Table:
     """Rows of a slice with logs, in the columns that the rule needs."""
+    wanted = task.rule.needed(merging=True)
+    return pa.concat_tables([*merged_pieces(task, wanted, whole=True), wanted.empty_table()])
+
+
+def merged_pieces(task: SliceRead, shown: pa.Schema, *, whole: bool = False) -> Iterator[pa.Table]:
+    """Rows of a slice with logs in the columns `shown`, piece by piece.
+
+    The columns that decide are read first and as a whole: they tell which rows of the base file
+    stay. Of its other columns only the row groups that may match the filter are read then.
+    """
     rule = task.rule
     if not rule.merge.is_ours:
         raise Unsupported(
@@ -41,13 +60,48 @@ def merged_rows(task: SliceRead) -> pa.Table:
             "hoodie.table.partial.update.mode)"
         )
     wanted = rule.needed(merging=True)
-    base = wanted.empty_table()
-    if task.slice.base is not None:
-        base = read_base(task.env, task.slice.base, rule, wanted)
     batches = list(_batches(task, wanted))
     if any(batch.partial is not None for batch in batches):
-        return _folded(base, batches, rule)
-    return apply(base, [batch.changes for batch in batches], rule)
+        base = wanted.empty_table()
+        if task.slice.base is not None:
+            base = read_base(task.env, task.slice.base, rule, wanted)
+        yield _folded(base, batches, rule).select(shown.names)
+        return
+    changes = [batch.changes for batch in batches] or [_no_changes(wanted, rule)]
+    merger = merge.Merger(merge.collapse(changes))
+    if task.slice.base is not None:
+        with open_base(task.env, task.slice.base) as file:
+            yield from _staying(task, file, merger, shown, whole=whole)
+    yield merger.rest().select(shown.names)
+
+
+def _staying(
+    task: SliceRead, file: OpenParquet, merger: merge.Merger, shown: pa.Schema, *, whole: bool
+) -> Iterator[pa.Table]:
+    """The rows of a base file that no change replaces or deletes."""
+    rule, base = task.rule, task.slice.base
+    assert base is not None
+    deciding = rule.deciding()
+    heads = fitted(read_rows(file, deciding.names), deciding)
+    stays = merger.stays(heads, rule.keys_of(heads), rule.merge)
+    others = pa.schema([field for field in shown if field.name not in deciding.names])
+    if not len(others):
+        yield heads.filter(pa.array(stays)).select(shown.names)
+        return
+    groups = matching_groups(file, rule, shown)
+    for first, rows in base_pieces(file, base, others, groups=groups, whole=whole):
+        count = rows.num_rows
+        mask = stays[first : first + count]
+        if len(mask) < count:
+            raise FormatError("a Parquet file whose columns differ in length")
+        for place, field in enumerate(shown):
+            if field.name in deciding.names:
+                rows = rows.add_column(place, field, heads.column(field.name).slice(first, count))
+        yield rows if mask.all() else rows.filter(pa.array(mask))
+
+
+def _no_changes(schema: pa.Schema, rule: ReadRule) -> Changes:
+    return merge.upserts(schema.empty_table(), pa.chunked_array([], pa.string()), rule.merge)
 
 
 def apply(base: pa.Table, changes: Sequence[Changes], rule: ReadRule) -> pa.Table:

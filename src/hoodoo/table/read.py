@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,9 +14,34 @@ from hoodoo.model.files import FileSlice
 from hoodoo.model.predicate import Predicate
 from hoodoo.model.slices import Visibility
 from hoodoo.rows.filter import expression
-from hoodoo.table.base import ReadRule, SliceRead, read_base, rule_of
-from hoodoo.table.merged import merged_rows
+from hoodoo.table.base import (
+    ReadRule,
+    SliceRead,
+    base_pieces,
+    matching_groups,
+    open_base,
+    rule_of,
+)
+from hoodoo.table.merged import merged_pieces
 from hoodoo.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a read is about: a view of the table, how to read it, and which of its slices."""
+
+    snapshot: Snapshot
+    rule: ReadRule
+    slices: tuple[FileSlice, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns asked for."""
+        return _asked(self.rule).schema
+
+    def read(self, engine: Engine) -> pa.Table:
+        """The rows."""
+        return read_rows_of(self.snapshot, self.rule, engine, self.slices)
 
 
 def read_rule(
@@ -40,8 +66,7 @@ def read_rows_of(
 ) -> pa.Table:
     """The rows of these slices, filtered, in the columns asked for."""
     tables = engine.map(read_slice, slice_reads(snapshot, rule, slices))
-    wanted = pa.schema([rule.schema.field(name) for name in rule.columns])
-    return pa.concat_tables([*tables, wanted.empty_table()]) if tables else wanted.empty_table()
+    return pa.concat_tables([*tables, _asked(rule)]) if tables else _asked(rule)
 
 
 def slice_reads(snapshot: Snapshot, rule: ReadRule, slices: Sequence[FileSlice]) -> list[SliceRead]:
@@ -59,20 +84,42 @@ def _relevant(snapshot: Snapshot, slice_: FileSlice) -> Visibility:
 
 def read_slice(task: SliceRead) -> pa.Table:
     """Rows of one slice: base file merged with logs, filtered, in the columns asked for."""
-    rule, slice_ = task.rule, task.slice
-    if not slice_.logs:
-        assert slice_.base is not None
-        rows = read_base(task.env, slice_.base, rule, rule.needed(merging=False), prune=True)
-    else:
-        rows = merged_rows(task)
-    if rule.filter is not None:
-        rows = _filtered(rows, rule.filter, rule.schema)
-    return rows.select(rule.columns)
+    pieces = list(slice_pieces(task, whole=True))
+    return pieces[0] if len(pieces) == 1 else pa.concat_tables([*pieces, _asked(task.rule)])
 
 
-def _filtered(rows: pa.Table, chosen: Predicate | pc.Expression, schema: pa.Schema) -> pa.Table:
-    if not isinstance(chosen, pc.Expression):
-        chosen = expression(chosen, schema)
+def slice_pieces(task: SliceRead, *, whole: bool = False) -> Iterator[pa.Table]:
+    """As `read_slice`, piece by piece: a base file is not in memory as a whole."""
+    rule, shown = task.rule, task.rule.needed(merging=False)
+    chosen = None if rule.filter is None else _expression(rule.filter, rule.schema)
+    for rows in _all_pieces(task, shown, whole=whole):
+        kept = rows if chosen is None else _filtered(rows, chosen)
+        if kept.num_rows:
+            yield kept.select(rule.columns)
+
+
+def _all_pieces(task: SliceRead, shown: pa.Schema, *, whole: bool) -> Iterator[pa.Table]:
+    base = task.slice.base
+    if task.slice.logs:
+        yield from merged_pieces(task, shown, whole=whole)
+        return
+    assert base is not None
+    with open_base(task.env, base) as file:
+        groups = matching_groups(file, task.rule, shown)
+        for _, rows in base_pieces(file, base, shown, groups=groups, whole=whole):
+            yield rows
+
+
+def _expression(given: Predicate | pc.Expression, schema: pa.Schema) -> pc.Expression:
+    return given if isinstance(given, pc.Expression) else expression(given, schema)
+
+
+def _asked(rule: ReadRule) -> pa.Table:
+    """No rows, in the columns asked for."""
+    return pa.schema([rule.schema.field(name) for name in rule.columns]).empty_table()
+
+
+def _filtered(rows: pa.Table, chosen: pc.Expression) -> pa.Table:
     try:
         return rows.filter(chosen)
     except (pa.ArrowException, TypeError) as error:

@@ -13,7 +13,7 @@ from hoodoo.errors import InputError
 from hoodoo.model.files import FileSlice
 from hoodoo.rows.filter import as_predicate
 from hoodoo.table.listing import Keep, everything
-from hoodoo.table.read import read_rows_of, read_rule
+from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import partition_pruner, take_snapshot
 
@@ -30,6 +30,19 @@ def scan(
     mode: str = "snapshot",
 ) -> pa.Table:
     """The rows of a table; partitions and row groups that cannot match are not read."""
+    chosen = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode)
+    return chosen.read(engine)
+
+
+def select(
+    ref: TableRef,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: Any = None,
+    as_of: str | None = None,
+    mode: str = "snapshot",
+) -> Selection:
+    """What a user asks for, found in the table; partitions that cannot match are not listed."""
     if mode not in MODES:
         raise InputError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
     if isinstance(columns, str):
@@ -47,7 +60,7 @@ def scan(
         slices = [base for slice_ in slices if (base := _without_logs(slice_))]
     chosen = None if filter is None else as_predicate(filter, snapshot.schema)
     rule = read_rule(snapshot, columns=columns, filter=chosen)
-    return read_rows_of(snapshot, rule, engine, slices)
+    return Selection(snapshot, rule, tuple(slices))
 
 
 def _without_logs(slice_: FileSlice) -> FileSlice | None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from hoodoo.errors import FormatError
+from hoodoo.model.buckets import bucket_of
 from hoodoo.model.files import FileGroupId, FileSlice
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
@@ -21,7 +23,10 @@ class BucketKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One file group to write; `index` tells the buckets of a write apart."""
+    """One file group to write; `index` tells the buckets of a write apart.
+
+    A bucket of the bucket index is one file group, however large it gets.
+    """
 
     index: int
     kind: BucketKind
@@ -29,6 +34,7 @@ class Bucket:
     previous: FileSlice | None = None
     inserts: int = 0
     updates: int = 0
+    rolls_over: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,38 @@ def assign(
         Bucket(index, kind, group, previous, new, updated)
         for index, (kind, group, previous, new, updated) in enumerate(planned)
     ]
+
+
+def assign_numbers(
+    counts: Mapping[tuple[PartitionPath, int], int],
+    slices: Iterable[FileSlice],
+    kind: BucketKind,
+    new_file_id: Callable[[PartitionPath, int], FileId],
+) -> dict[tuple[PartitionPath, int], Bucket]:
+    """Buckets for a write by the bucket index: one per partition and number that get rows.
+
+    `kind` is how groups that are there are written; a group that two slices claim is an error.
+    """
+    there: dict[tuple[PartitionPath, int], FileSlice] = {}
+    slice_: FileSlice | None
+    for slice_ in slices:
+        number = bucket_of(slice_.group.file_id)
+        if number is None:
+            raise FormatError(f"{slice_.group} is of no bucket: it was not written by number")
+        key = (slice_.group.partition, number)
+        if key in there:
+            raise FormatError(f"{slice_.group} and {there[key].group} are the same bucket")
+        there[key] = slice_
+    buckets = {}
+    for index, (key, rows) in enumerate(counts.items()):
+        slice_ = there.get(key)
+        if slice_ is not None:
+            buckets[key] = Bucket(index, kind, slice_.group, slice_, updates=rows, rolls_over=False)
+        else:
+            group = FileGroupId(key[0], new_file_id(*key))
+            made = Bucket(index, BucketKind.CREATE, group, inserts=rows, rolls_over=False)
+            buckets[key] = made
+    return buckets
 
 
 def small_files(

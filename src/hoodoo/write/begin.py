@@ -10,7 +10,8 @@ from hoodoo.concurrency.gate import Attempt
 from hoodoo.concurrency.heartbeat import open_instant, read_beat
 from hoodoo.concurrency.others import refuse_conflicts
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.config.concurrency import CONFLICT_STRATEGY
+from hoodoo.config.concurrency import CONFLICT_STRATEGY, ConflictStrategy
+from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.errors import NotFound
 from hoodoo.model.commit import CommitMetadata, OperationType
 from hoodoo.model.instant import Action, InstantTime
@@ -84,6 +85,8 @@ def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline
     Needs: a Txn.
     """
     strategy = ref.config.get(CONFLICT_STRATEGY)
+    if ref.config.get(INDEX_TYPE) is IndexType.BUCKET:
+        strategy = ConflictStrategy.BUCKET  # a bucket is one file group, whoever makes it
 
     def owner_of(other: InstantTime) -> str | None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from hoodoo.table.ref import TableRef
 from hoodoo.write.assign import Bucket
 from hoodoo.write.begin import Begun, begin
 from hoodoo.write.commit import CommitResult, WriteTotals, commit
+from hoodoo.write.completion import delete_completions
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, WriteContext, announce_all, run_handle
 from hoodoo.write.plan import Planned
@@ -71,7 +72,7 @@ def execute(
     except BaseException:
         abandon(ref, begun.attempt)  # the stage has no task running any more
         raise
-    _tidy_up(ref, begun)
+    _tidy_up(ref, begun, repeats=engine.repeats)
     assert completed.completion_time is not None
     totals = WriteTotals.of(stats)
     log.info("committed time=%s operation=%s %s", completed.requested_time, work.operation, totals)
@@ -92,23 +93,30 @@ def _write_and_commit(
             schema=work.schema,
             schema_json=schema_json,
             read_rule=_read_rule(ref, work.schema),
+            epoch=heartbeat.attempt.epoch,
+            repeats=engine.repeats,
+            write_id=f"{begun.time}/{heartbeat.attempt.owner}",
         )
         stats = stage(context)
     heartbeat.check()  # whoever lost the instant need not go on
     with phases.timed("finalize"):
         heartbeat.phase = "finalize"
-        finalize(ref.env, begun.time, stats)
+        stats = finalize(ref.env, begun.time, stats, epoch=context.epoch, repeats=context.repeats)
     with phases.timed("commit"):
         heartbeat.phase = "commit"
-        begun = replace(begun, work=work.written(stats))
         completed = commit(ref, begun, engine, stats, schema_json=schema_json)
     return completed, stats
 
 
-def _tidy_up(ref: TableRef, begun: Begun) -> None:
-    """The write is committed: what is left of it is harmless, and a sweep takes it."""
+def _tidy_up(ref: TableRef, begun: Begun, *, repeats: bool) -> None:
+    """The write is committed: what is left of it is harmless, and a sweep takes it.
+
+    The finalize marker stays: tasks that come late look for it, and the sweep for their files.
+    """
     try:
         delete_markers(ref.env, begun.time)
+        if repeats:
+            delete_completions(ref.env, begun.time)
     except StorageError as error:
         log.warning("markers_left time=%s error=%s", begun.time, error)
     finally:

@@ -7,27 +7,69 @@ from collections.abc import Sequence
 
 from hoodoo.concurrency.markers import load_markers
 from hoodoo.env import Env
-from hoodoo.errors import CommitFailed, NotFound
+from hoodoo.errors import AlreadyExists, CommitFailed, NotFound, naming
+from hoodoo.format.completion import Final, decode_final, encode_final
+from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.stats import WriteStat
-from hoodoo.timeline.settled import delete_settled
+from hoodoo.timeline.settled import create_settled, delete_settled, replace_settled
 
 log = logging.getLogger("hoodoo.write")
 
 
-def finalize(env: Env, instant: InstantTime, stats: Sequence[WriteStat]) -> None:
+def finalize(
+    env: Env,
+    instant: InstantTime,
+    stats: Sequence[WriteStat],
+    *,
+    epoch: int = 1,
+    repeats: bool = False,
+) -> Sequence[WriteStat]:
     """Make the files of a write those that its commit will name: all of them, no others.
 
-    Needs: all handles of the write have ended. Raises `CommitFailed`.
-    Order: each named file looked at; markers listed; strays deleted.
-    Crash: fewer strays.
+    What is returned is what everything later goes by. With `repeats`, handles that are still
+    running are told by a marker that nobody waits for them any more.
+
+    Needs: every handle of the write has ended once. Raises `CommitFailed`.
+    Order: finalize marker; each named file looked at; markers listed; strays deleted; finalize
+    marker with the stats.
+    Crash: fewer strays; the finalize marker is swept.
     """
+    etag = _begin(env, instant, epoch) if repeats else ""
     check_written(env, stats)
     strays = sorted(load_markers(env, instant).paths - _named(stats))
     for path in strays:
         delete_settled(env, path)
     if strays:
         log.warning("strays_removed time=%s files=%s", instant, strays)
+    if repeats:
+        data = encode_final(Final(epoch, tuple(stats)))
+        replace_settled(env, paths.final(instant), data, if_match=etag)
+    return stats
+
+
+def read_final(env: Env, instant: InstantTime) -> Final | None:
+    """The finalize marker of a write, if it has come that far."""
+    path = paths.final(instant)
+    try:
+        data = env.storage.read(path)
+    except NotFound:
+        return None
+    with naming(path):
+        return decode_final(data)
+
+
+def _begin(env: Env, instant: InstantTime, epoch: int) -> str:
+    """Put the finalize marker, in place of that of an earlier attempt; its etag."""
+    path, data = paths.final(instant), encode_final(Final(epoch))
+    try:
+        return create_settled(env, path, data)
+    except AlreadyExists:
+        etag = env.storage.stat(path).etag
+        present = read_final(env, instant)
+    if present is None or present.epoch >= epoch:
+        raise CommitFailed(f"instant {instant} is being finalized by someone else")
+    return replace_settled(env, path, data, if_match=etag)
 
 
 def check_written(env: Env, stats: Sequence[WriteStat]) -> None:

@@ -2,33 +2,27 @@
 
 Two writes that each insert a key into a file group of its own overlap nowhere, so no rule about
 file groups sees them. At the gate, the guard looks for the keys in what others added since the
-write was planned. Bloom filters in the footers of base files rule most of it out; log files are
-read, since Apache Hudi can insert into them.
+write was planned. Footers of base files rule most of it out; log files are read, since Apache Hudi
+can insert into them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodoo.concurrency.conflict import TRY_AGAIN, Mine, Other, Touch
 from hoodoo.engine.base import Engine
-from hoodoo.errors import WriteConflict, naming
-from hoodoo.format.log.blocks import BlockType
-from hoodoo.format.log.data import decode_data
-from hoodoo.format.parquet import open_parquet, read_footer, read_rows
+from hoodoo.errors import WriteConflict
 from hoodoo.format.schema import RECORD_KEY, with_meta_fields
-from hoodoo.model.files import BaseFile, FileSlice
+from hoodoo.model.files import FileSlice
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.slices import Visibility, file_groups
-from hoodoo.rows import merge
-from hoodoo.table.base import SliceRead, fitted, rule_of
-from hoodoo.table.merged import log_blocks
+from hoodoo.table.base import SliceRead, rule_of
 from hoodoo.table.ref import TableRef
 from hoodoo.write.locate import Positions
+from hoodoo.write.lookup import KeySearch, search
 from hoodoo.write.prepare import Incoming
 
 InsertedKeys = Mapping[PartitionPath, pa.Array]
@@ -75,11 +69,11 @@ def colliding_keys(
     rule = rule_of(ref.properties, with_meta_fields(pa.schema([])), (RECORD_KEY,))
     seen = _visibility(others)
     tasks = [
-        _Search(SliceRead(ref.env, slice_, rule, seen), inserted[slice_.group.partition])
+        KeySearch(SliceRead(ref.env, slice_, rule, seen), inserted[slice_.group.partition])
         for slice_ in added_slices(others)
         if slice_.group.partition in inserted
     ]
-    found = engine.map(_found, tasks)
+    found = engine.map(search, tasks)
     return sorted({key for keys in found for key in keys.to_pylist()})
 
 
@@ -100,37 +94,3 @@ def added_slices(others: Sequence[Other]) -> list[FileSlice]:
 
 def _visibility(others: Sequence[Other]) -> Visibility:
     return Visibility({other.time: other.instant.ended_at for other in others})
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    read: SliceRead
-    keys: pa.Array
-
-
-def _found(task: _Search) -> pa.Array:
-    """Which of the keys are in a slice's files, deleted ones too: they belong to that group."""
-    found = [task.keys[:0]]
-    if task.read.slice.base is not None:
-        found.append(_found_in_base(task.read, task.read.slice.base, task.keys))
-    if task.read.slice.logs:
-        for path, block in log_blocks(task.read):
-            if block.type is not BlockType.DELETE:
-                with naming(path):
-                    rows = decode_data(block, columns=[RECORD_KEY])
-                found.append(_common(task.keys, rows))
-    return pa.concat_arrays(found)
-
-
-def _found_in_base(read: SliceRead, base: BaseFile, keys: pa.Array) -> pa.Array:
-    with naming(base.path), read.env.storage.open_read(base.path) as source:
-        file = open_parquet(source)
-        bloom = read_footer(file.metadata).bloom
-        if bloom is not None:
-            keys = keys.filter(pa.array(bloom.might_contain(keys)))
-        return _common(keys, read_rows(file, [RECORD_KEY])) if len(keys) else keys
-
-
-def _common(keys: pa.Array, rows: pa.Table) -> pa.Array:
-    present = fitted(rows, pa.schema([(RECORD_KEY, pa.string())])).column(RECORD_KEY)
-    return keys.filter(pc.is_in(keys, value_set=merge.one_array(present)))

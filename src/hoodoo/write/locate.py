@@ -1,4 +1,4 @@
-"""Where keys live: incoming rows -> the file groups that hold their keys (the simple index)."""
+"""Where keys live: incoming rows -> the file groups that hold their keys, by the table's index."""
 
 from __future__ import annotations
 
@@ -10,20 +10,34 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodoo.config.index import (
+    BUCKETS,
+    INDEX_TYPE,
+    PRUNE_BY_RANGES,
+    UPDATE_PARTITION_PATH,
+    IndexType,
+    bucket_rule,
+)
 from hoodoo.engine.base import Engine
-from hoodoo.errors import naming
+from hoodoo.errors import ConfigError, naming
 from hoodoo.format.log.blocks import BlockType
 from hoodoo.format.log.data import decode_data
 from hoodoo.format.schema import RECORD_KEY
+from hoodoo.model.buckets import BucketRule, bucket_of
 from hoodoo.model.files import FileSlice
+from hoodoo.model.paths import PartitionPath
 from hoodoo.rows import merge
+from hoodoo.rows.buckets import bucket_numbers
+from hoodoo.rows.merge import Changes
 from hoodoo.table.base import SliceRead, read_base
 from hoodoo.table.merged import log_blocks, merged_rows
-from hoodoo.table.read import read_rule, slice_reads
+from hoodoo.table.read import read_rule, read_slice, slice_reads
 from hoodoo.table.snapshot import Snapshot
+from hoodoo.write.lookup import KeySearch, search
 from hoodoo.write.prepare import Incoming
 
 Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +47,35 @@ class SliceKeys:
     present: pa.Array
     live: pa.Array | None = None
 
+    @property
+    def alive(self) -> pa.Array:
+        """The keys that were not deleted."""
+        return self.present if self.live is None else self.live
+
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Which of the incoming rows each slice holds the key of, and which are held nowhere.
+    """Which of the incoming rows go to each slice, and which have no slice yet.
 
-    A key may be in several slices: in several partitions, or inserted twice.
+    A key may be in several slices: in several partitions, or inserted twice. `leaving` are the
+    rows whose keys go away from each slice, to the partition of the row.
     """
 
     slices: Sequence[FileSlice]
-    keys: Sequence[SliceKeys]
     rows_of: Sequence[Positions]
     nowhere: Positions
+    leaving: Sequence[Positions]
 
 
 def all_new(count: int) -> Located:
     """What is known of rows whose keys nobody looked for."""
-    return Located((), (), (), np.arange(count, dtype=np.int64))
+    return Located((), (), np.arange(count, dtype=np.int64), ())
+
+
+def _staying(slices: Sequence[FileSlice], rows_of: Sequence[Positions], count: int) -> Located:
+    """Of so many rows, these belong to the slices, and none leaves one."""
+    none = np.zeros(0, np.int64)
+    return Located(slices, rows_of, _others(rows_of, count), [none] * len(slices))
 
 
 def locate(
@@ -64,21 +90,157 @@ def locate(
 
     `only_live` passes over keys that logs have deleted.
     """
-    partitions = set(pc.unique(incoming.partitions).to_pylist())
-    slices = [s for s in snapshot.slices() if in_all_partitions or s.group.partition in partitions]
-    rule = read_rule(snapshot, columns=[RECORD_KEY])
-    keys = engine.map(slice_keys, slice_reads(snapshot, rule, slices))
+    index = snapshot.ref.config.get(INDEX_TYPE)
+    if index is IndexType.BUCKET:
+        return in_buckets(snapshot, incoming, in_all_partitions=in_all_partitions)
+    if index is IndexType.GLOBAL_SIMPLE and not in_all_partitions:
+        return _anywhere(snapshot, incoming, engine)
+    slices, asked = _asked(snapshot, incoming, in_all_partitions=in_all_partitions)
+    keys = {partition: incoming.keys.take(pa.array(rows)) for partition, rows in asked.items()}
+    reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
+    if index is IndexType.BLOOM:
+        by_range = snapshot.ref.config.get(PRUNE_BY_RANGES)
+        known = engine.map(
+            search,
+            [
+                KeySearch(read, keys[read.slice.group.partition], by_range, only_live)
+                for read in reads
+            ],
+        )
+    else:
+        stored = engine.map(slice_keys, reads)
+        known = [found.alive if only_live else found.present for found in stored]
+    rows_of = [
+        asked[slice_.group.partition][_are_in(keys[slice_.group.partition], found)]
+        for slice_, found in zip(slices, known, strict=True)
+    ]
+    return _staying(slices, rows_of, incoming.num_rows)
+
+
+def in_buckets(
+    snapshot: Snapshot, incoming: Incoming, *, in_all_partitions: bool = False
+) -> Located:
+    """The bucket index: each row belongs to the slice that has the number of its key's hash."""
+    rule = bucket_rule(snapshot.ref.config, snapshot.ref.properties.keys.record_fields)
+    numbers = bucket_numbers(incoming.keys, rule)
+    slices, asked = _asked(snapshot, incoming, in_all_partitions=in_all_partitions)
     rows_of = []
-    is_new = np.ones(incoming.num_rows, bool)
-    for slice_, found in zip(slices, keys, strict=True):
-        known = found.live if only_live and found.live is not None else found.present
-        hit = pc.is_in(incoming.keys, value_set=known)
-        if not in_all_partitions:
-            hit = pc.and_(hit, pc.equal(incoming.partitions, slice_.group.partition))
-        positions = np.flatnonzero(hit.to_numpy(zero_copy_only=False))
-        is_new[positions] = False
-        rows_of.append(positions)
-    return Located(slices, keys, rows_of, np.flatnonzero(is_new))
+    for slice_ in slices:
+        rows = asked[slice_.group.partition]
+        rows_of.append(rows[numbers[rows] == _bucket_of(slice_, rule)])
+    return _staying(slices, rows_of, incoming.num_rows)
+
+
+def _bucket_of(slice_: FileSlice, rule: BucketRule) -> int:
+    number = bucket_of(slice_.group.file_id)
+    if number is None or number >= rule.count:
+        raise ConfigError(
+            key=BUCKETS.name,
+            value=rule.count,
+            reason=f"file group {slice_.group} is none of these buckets; a table's first write "
+            "decides whether it has buckets, and how many",
+        )
+    return number
+
+
+def _asked(
+    snapshot: Snapshot, incoming: Incoming, *, in_all_partitions: bool
+) -> tuple[list[FileSlice], dict[PartitionPath, Positions]]:
+    """The slices that may have keys of incoming rows, and which rows to ask their partition for."""
+    slices = snapshot.slices()
+    every = np.arange(incoming.num_rows, dtype=np.int64)
+    if in_all_partitions:
+        return slices, {slice_.group.partition: every for slice_ in slices}
+    asked = positions_by_partition(incoming, every)
+    return [slice_ for slice_ in slices if slice_.group.partition in asked], asked
+
+
+def positions_by_partition(
+    incoming: Incoming, positions: Positions
+) -> dict[PartitionPath, Positions]:
+    """Some rows by the partition that they belong to, in order."""
+    encoded = incoming.partitions.take(pa.array(positions)).dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
+    return {
+        PartitionPath(partition): positions[order[bounds[n] : bounds[n + 1]]]
+        for n, partition in enumerate(encoded.dictionary.to_pylist())
+    }
+
+
+def _others(rows_of: Sequence[Positions], count: int) -> Positions:
+    """The rows that are in none of these."""
+    left = np.ones(count, bool)
+    for rows in rows_of:
+        left[rows] = False
+    return np.flatnonzero(left)
+
+
+def _are_in(keys: pa.Array, known: pa.Array) -> Flags:
+    return np.asarray(pc.is_in(keys, value_set=known).to_numpy(zero_copy_only=False), bool)
+
+
+# -- the global index -------------------------------------------------------------------------
+
+
+def _anywhere(snapshot: Snapshot, incoming: Incoming, engine: Engine) -> Located:
+    """The global index: a key is one row of the table, in whatever partition.
+
+    A row whose key lives in another partition moves to its own, unless it is the older one; or, by
+    the settings, it is written where its key lives.
+    """
+    slices = snapshot.slices()
+    reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
+    known: list[Flags] = []  # in the row's own partition, deleted keys too
+    live: list[Flags] = []
+    away: list[Flags] = []
+    for slice_, keys in zip(slices, engine.map(slice_keys, reads), strict=True):
+        own = _are_in(incoming.partitions, pa.array([slice_.group.partition]))
+        live.append(_are_in(incoming.keys, keys.alive))
+        known.append(own & _are_in(incoming.keys, keys.present))
+        away.append(live[-1] & ~own)
+    if snapshot.ref.config.get(UPDATE_PARTITION_PATH):
+        late = _outdated(snapshot, incoming, slices, away, engine)
+        rows_of = [np.flatnonzero(rows & ~late) for rows in known]
+        nowhere = _others([*rows_of, np.flatnonzero(late)], incoming.num_rows)
+        return Located(slices, rows_of, nowhere, [np.flatnonzero(rows & ~late) for rows in away])
+    # A deleted key belongs to its group still, unless it lives elsewhere now.
+    dead = ~np.logical_or.reduce([np.zeros(incoming.num_rows, bool), *live])
+    rows_of = [
+        np.flatnonzero(alive | (mine & dead)) for alive, mine in zip(live, known, strict=True)
+    ]
+    return _staying(slices, rows_of, incoming.num_rows)
+
+
+def _outdated(
+    snapshot: Snapshot,
+    incoming: Incoming,
+    slices: Sequence[FileSlice],
+    away: Sequence[Flags],
+    engine: Engine,
+) -> Flags:
+    """Which rows are older than the one that has their key in another partition."""
+    rule, schema = snapshot.ref.properties.merge, snapshot.schema
+    late = np.zeros(incoming.num_rows, bool)
+    asked = [(s, np.flatnonzero(f)) for s, f in zip(slices, away, strict=True) if f.any()]
+    if not rule.by_event_time or not asked:
+        return late
+    fields = [f if f in schema.names else f.split(".")[0] for f in rule.ordering_fields]
+    read = read_rule(snapshot, columns=[RECORD_KEY, *dict.fromkeys(fields)])
+    stored = engine.map(read_slice, slice_reads(snapshot, read, [s for s, _ in asked]))
+    ordering = merge.ordering_columns(incoming.rows, rule)
+    for (_, rows), there in zip(asked, stored, strict=True):
+        taken, none = pa.array(rows), np.zeros(len(rows), bool)
+        order = tuple(column.take(taken) for column in ordering)
+        changes = Changes(incoming.keys.take(taken), order, none, none, pa.table({"row": rows}))
+        merger = merge.Merger(changes)
+        merger.keep(there, there.column(RECORD_KEY), rule)
+        late[np.setdiff1d(rows, merger.rest().column("row").to_numpy())] = True
+    return late
+
+
+# -- keys of a slice --------------------------------------------------------------------------
 
 
 def slice_keys(task: SliceRead) -> SliceKeys:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.config.key import Key
 from hoodoo.config.write import COMBINE_BEFORE_INSERT, COMBINE_BEFORE_UPSERT
 from hoodoo.engine.base import Engine
@@ -48,6 +49,8 @@ def upsert(ref: TableRef, rows: object, engine: Engine) -> CommitResult:
     phases = Phases(ref.env)
     with phases.timed("prepare"):
         snapshot, incoming, schema = _prepared(ref, rows, COMBINE_BEFORE_UPSERT)
+        if _is_global(ref):
+            incoming = combine(incoming, ref.properties.merge, across_partitions=True)
     with phases.timed("locate"):
         located = locate(snapshot, incoming, engine)
     with phases.timed("assign"):
@@ -68,6 +71,7 @@ def delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
         snapshot = take_snapshot(ref)
         schema = without_meta_fields(snapshot.schema)
         incoming, in_all_partitions = prepare_deletes(ref, keys, schema)
+        in_all_partitions = in_all_partitions or _is_global(ref)
     with phases.timed("locate"):
         located = locate(
             snapshot, incoming, engine, in_all_partitions=in_all_partitions, only_live=True
@@ -107,6 +111,11 @@ def delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) 
         schema = without_meta_fields(snapshot.schema)
         work = Work(OperationType.DELETE_PARTITION, snapshot, schema, replaced=replaced)
     return execute(ref, work, lambda _: (), engine, phases)
+
+
+def _is_global(ref: TableRef) -> bool:
+    """Whether a key is one row of the whole table, not of its partition."""
+    return ref.config.get(INDEX_TYPE) is IndexType.GLOBAL_SIMPLE
 
 
 def _prepared(

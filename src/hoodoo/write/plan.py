@@ -10,20 +10,31 @@ import numpy as np
 import pyarrow as pa
 
 from hoodoo.config.concurrency import KEY_GUARD
+from hoodoo.config.index import INDEX_TYPE, IndexType, bucket_rule
 from hoodoo.format.schema import RECORD_KEY
+from hoodoo.model.buckets import bucket_file_id, bucket_of
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileGroupId, FileSlice
-from hoodoo.model.names import new_file_id
+from hoodoo.model.names import derived_uuid, new_file_id
 from hoodoo.model.paths import PartitionPath
 from hoodoo.rows import merge
+from hoodoo.rows.buckets import bucket_numbers
 from hoodoo.rows.merge import Changes
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot
-from hoodoo.write.assign import BucketKind, assign
+from hoodoo.write.assign import Bucket, BucketKind, assign, assign_numbers
 from hoodoo.write.key_guard import inserted_keys
-from hoodoo.write.locate import Located, Positions, all_new
+from hoodoo.write.locate import (
+    Located,
+    Positions,
+    all_new,
+    in_buckets,
+    positions_by_partition,
+)
 from hoodoo.write.prepare import Incoming
 from hoodoo.write.work import Replaced, Work, sizes_of, takes_inserts, update_kind
+
+_NO_ROWS: Positions = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -59,8 +70,13 @@ def plan_inserts(
     candidates: Sequence[FileSlice],
     replaced: Replaced | None = None,
 ) -> Planned:
-    """A write whose rows are all new, into `candidates` that are small and new file groups."""
+    """A write whose keys nobody looks for, into `candidates` that are small and new file groups.
+
+    Where the table has buckets, rows go to those that are there unless they are replaced.
+    """
     located = all_new(incoming.num_rows)
+    if replaced is None and _has_buckets(snapshot.ref):
+        located = in_buckets(snapshot, incoming)
     changes = upserts(snapshot.ref, incoming)
     planned = plan_updates(operation, snapshot, incoming, schema, located, changes, candidates)
     return replace(planned, work=replace(planned.work, replaced=replaced or {}))
@@ -77,17 +93,49 @@ def plan_updates(
 ) -> Planned:
     """Distribute rows: those with a known key to its file group, the others to new places."""
     ref = snapshot.ref
+    # A row that is marked as deleted, and that nobody has, is no row.
+    nowhere = located.nowhere[~changes.deleted[located.nowhere]]
+    located = replace(located, nowhere=nowhere)
+    if _has_buckets(ref):
+        placed = _in_buckets(ref, incoming, located)
+    else:
+        candidates = located.slices if candidates is None else candidates
+        placed = _in_files(snapshot, incoming, located, candidates)
+    leaving = {
+        slice_.group: rows
+        for slice_, rows in zip(located.slices, located.leaving, strict=True)
+        if len(rows)
+    }
+    chosen: dict[int, Changes] = {}
+    for bucket, rows in placed:
+        chosen[bucket.index] = merge.take(changes, np.sort(rows))
+        if bucket.group in leaving:
+            keys = incoming.keys.take(pa.array(leaving[bucket.group]))
+            gone = merge.deletes(keys, changes.rows.schema, ref.properties.merge)
+            chosen[bucket.index] = merge.collapse([gone, chosen[bucket.index]])
+    buckets = [bucket for bucket, _ in placed]
+    guarded = inserted_keys(incoming, nowhere) if ref.config.get(KEY_GUARD) else {}
+    return Planned(Work(operation, snapshot, schema, buckets, guarded=guarded), chosen)
+
+
+def _has_buckets(ref: TableRef) -> bool:
+    return ref.config.get(INDEX_TYPE) is IndexType.BUCKET
+
+
+def _in_files(
+    snapshot: Snapshot, incoming: Incoming, located: Located, candidates: Sequence[FileSlice]
+) -> list[tuple[Bucket, Positions]]:
+    """New rows fill small files, then new file groups of limited size."""
+    ref = snapshot.ref
+    rows_of: dict[FileGroupId, Positions] = {}
     updates: dict[FileSlice, BucketKind] = {}
     counts: dict[FileGroupId, int] = {}
-    rows_of: dict[FileGroupId, Positions] = {}
-    for slice_, positions in zip(located.slices, located.rows_of, strict=True):
-        if len(positions):
+    for slice_, rows, gone in zip(located.slices, located.rows_of, located.leaving, strict=True):
+        if len(rows) or len(gone):
+            rows_of[slice_.group] = rows
             updates[slice_] = update_kind(ref)
-            counts[slice_.group] = len(positions)
-            rows_of[slice_.group] = positions
-    inserts = _positions_by_partition(incoming, located.nowhere)
-    if candidates is None:
-        candidates = located.slices
+            counts[slice_.group] = len(rows) + len(gone)
+    inserts = positions_by_partition(incoming, located.nowhere)
     buckets = assign(
         updates,
         counts,
@@ -97,27 +145,39 @@ def plan_updates(
         partial(new_file_id, ref.env.ids.uuid()),
     )
     used = dict.fromkeys(inserts, 0)
-    chosen: dict[int, Changes] = {}
+    placed = []
     for bucket in buckets:
         partition = bucket.group.partition
-        mine = [rows_of[bucket.group]] if bucket.group in rows_of else []
+        mine = [rows_of.get(bucket.group, _NO_ROWS)]
         if bucket.inserts:
             begin_at = used[partition]
             used[partition] += bucket.inserts
             mine.append(inserts[partition][begin_at : used[partition]])
-        chosen[bucket.index] = merge.take(changes, np.sort(np.concatenate(mine)))
-    guarded = inserted_keys(incoming, located.nowhere) if ref.config.get(KEY_GUARD) else {}
-    return Planned(Work(operation, snapshot, schema, buckets, guarded=guarded), chosen)
+        placed.append((bucket, np.concatenate(mine)))
+    return placed
 
 
-def _positions_by_partition(
-    incoming: Incoming, positions: Positions
-) -> dict[PartitionPath, Positions]:
-    encoded = incoming.partitions.take(pa.array(positions)).dictionary_encode()
-    codes = encoded.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
-    return {
-        PartitionPath(partition): positions[order[bounds[n] : bounds[n + 1]]]
-        for n, partition in enumerate(encoded.dictionary.to_pylist())
-    }
+def _in_buckets(
+    ref: TableRef, incoming: Incoming, located: Located
+) -> list[tuple[Bucket, Positions]]:
+    """Each row goes to the bucket that its key's hash tells, in its partition."""
+    places: dict[tuple[PartitionPath, int], Positions] = {}
+    for slice_, rows in zip(located.slices, located.rows_of, strict=True):
+        number = bucket_of(slice_.group.file_id)
+        if len(rows) and number is not None:
+            places[slice_.group.partition, number] = rows
+    rule = bucket_rule(ref.config, ref.properties.keys.record_fields)
+    for partition, rows in positions_by_partition(incoming, located.nowhere).items():
+        numbers = bucket_numbers(incoming.keys.take(pa.array(rows)), rule)
+        order = np.argsort(numbers, kind="stable")
+        found, starts = np.unique(numbers[order], return_index=True)
+        for number, mine in zip(found.tolist(), np.split(rows[order], starts[1:]), strict=True):
+            places[partition, number] = mine
+    write_id = ref.env.ids.uuid()
+    buckets = assign_numbers(
+        {place: len(rows) for place, rows in places.items()},
+        located.slices,
+        update_kind(ref),
+        lambda place, number: bucket_file_id(number, derived_uuid(write_id, f"{place}/{number}")),
+    )
+    return [(bucket, places[place]) for place, bucket in buckets.items()]

@@ -78,9 +78,11 @@ def prepare(ref: TableRef, rows: pa.Table, table_schema: pa.Schema) -> tuple[Inc
     return Incoming(rows, keys, partitions), schema
 
 
-def combine(incoming: Incoming, rule: MergeRule) -> Incoming:
-    """One row per key and partition: the one that wins by the table's ordering."""
-    identity = pc.binary_join_element_wise(incoming.partitions, incoming.keys, "\0")
+def combine(incoming: Incoming, rule: MergeRule, *, across_partitions: bool = False) -> Incoming:
+    """One row per key and partition, or per key: the one that wins by the table's ordering."""
+    identity = incoming.keys
+    if not across_partitions:
+        identity = pc.binary_join_element_wise(incoming.partitions, incoming.keys, "\0")
     position = pa.table({"position": np.arange(incoming.num_rows, dtype=np.int64)})
     ordering = merge.ordering_columns(incoming.rows, rule)
     none = np.zeros(incoming.num_rows, bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -44,8 +44,6 @@ class Work:
     schema: pa.Schema
     buckets: Sequence[Bucket] = ()
     replaced: Replaced = field(default_factory=dict)
-    replaceable: Replaced = field(default_factory=dict)
-    """What is taken out as well in those partitions that get rows."""
     guarded: InsertedKeys = field(default_factory=dict)
     """New keys that nobody else may have inserted meanwhile, if the key guard is on."""
 
@@ -60,12 +58,6 @@ class Work:
         touched = touched_by(CommitMetadata(partition_to_write_stats=by_partition(stats)))
         touched.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
         return Mine(time, Kind.INGESTION, touched)
-
-    def written(self, stats: Sequence[WriteStat]) -> Work:
-        """The same work, now that it is known which partitions got rows."""
-        partitions = by_partition(stats)
-        gone = {p: ids for p, ids in self.replaceable.items() if p in partitions}
-        return replace(self, replaced={**self.replaced, **gone}, replaceable={})
 
     def _replaced_groups(self) -> Iterator[FileGroupId]:
         for partition, file_ids in self.replaced.items():

@@ -1,0 +1,1 @@
+"""Writes and reads on Spark, beside plain Parquet, Apache Hudi and Delta."""

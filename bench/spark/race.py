@@ -1,0 +1,157 @@
+"""All sides through the same steps, turn by turn, so that noise hits each of them."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from bench.spark.runner import Answer, Request
+
+
+class Doer(Protocol):
+    """Carries requests out: here, or in another process."""
+
+    def do(self, request: Request) -> Answer:
+        """Carry one out."""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """A side with one kind of table."""
+
+    side: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.side}-{self.kind}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All runs of one step in one cell."""
+
+    runs: tuple[Answer, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return statistics.median(run.seconds for run in self.runs)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The median of what all processes of the side used."""
+        return statistics.median(run.cpu_seconds for run in self.runs)
+
+    @property
+    def phases(self) -> Mapping[str, float]:
+        """Those of the run nearest to the median."""
+        return min(self.runs, key=lambda run: abs(run.seconds - self.seconds)).phases
+
+
+@dataclass
+class Race:
+    """The places of all tables, and what was measured so far."""
+
+    folder: Path
+    doers: Mapping[str, Doer]
+    repeat: int
+    say: Callable[[str], None]
+    results: dict[tuple[Cell, str], Measured] = field(default_factory=dict)
+    failures: dict[Cell, str] = field(default_factory=dict)
+
+    def load(self, cells: Sequence[Cell], rows: str, expected: Sequence[int]) -> None:
+        """Measure the first load; the tables that it leaves are what the upserts start from."""
+
+        def run(cell: Cell) -> Answer:
+            shutil.rmtree(self._base(cell), ignore_errors=True)
+            return self._do(cell, "load", self._base(cell), rows)
+
+        self._measure("load", cells, run)
+        self._check(cells, self._base, expected)
+
+    def upsert(self, step: str, cells: Sequence[Cell], rows: str, expected: Sequence[int]) -> None:
+        """Measure an upsert, each time into a table as the load left it."""
+
+        def run(cell: Cell) -> Answer:
+            _clone(self._base(cell), self._copy(cell))
+            return self._do(cell, "upsert", self._copy(cell), rows)
+
+        self._measure(step, cells, run)
+        self._check(cells, self._copy, expected)
+
+    def read(self, cells: Sequence[Cell]) -> None:
+        """Measure a read of what the load left."""
+        self._measure("read", cells, lambda cell: self._do(cell, "read", self._base(cell)))
+
+    def merge(self, cells: Sequence[Cell]) -> None:
+        """Measure a read of what the last upsert left."""
+        self._measure("merge", cells, lambda cell: self._do(cell, "read", self._copy(cell)))
+
+    def size(self, cell: Cell) -> tuple[int, int]:
+        """Files with rows in them, and their bytes, as the load left them."""
+        files = [path.stat().st_size for path in self._base(cell).rglob("*.parquet")]
+        return len(files), sum(files)
+
+    def _base(self, cell: Cell) -> Path:
+        return self.folder / str(cell)
+
+    def _copy(self, cell: Cell) -> Path:
+        return self.folder / f"{cell}-copy"
+
+    def _do(self, cell: Cell, verb: str, place: Path, rows: str = "") -> Answer:
+        return self.doers[cell.side].do(Request(_side(cell), verb, cell.kind, str(place), rows))
+
+    def _measure(self, step: str, cells: Sequence[Cell], run: Callable[[Cell], Answer]) -> None:
+        runs: dict[Cell, list[Answer]] = {cell: [] for cell in cells}
+        for _ in range(self.repeat):
+            for cell in self._sound(cells):
+                try:
+                    runs[cell].append(run(cell))
+                except Exception as error:  # one side's failure is not the others'
+                    self._fail(cell, f"{step}: {type(error).__name__}: {error}")
+        for cell in self._sound(cells):
+            self.results[cell, step] = Measured(tuple(runs[cell]))
+            told = ", ".join(f"{answer.seconds:.2f}" for answer in runs[cell])
+            self.say(f"  {step:<8} {cell!s:<24} {told} s")
+
+    def _check(
+        self, cells: Sequence[Cell], place: Callable[[Cell], Path], expected: Sequence[int]
+    ) -> None:
+        """A side that has other rows than it should is out of the race."""
+        for cell in self._sound(cells):
+            try:
+                found = self._do(cell, "check", place(cell)).checksum
+            except Exception as error:  # one side's failure is not the others'
+                self._fail(cell, f"check: {type(error).__name__}: {error}")
+            else:
+                if list(found) != list(expected):
+                    self._fail(cell, f"wrong rows: {found} instead of {expected}")
+
+    def _sound(self, cells: Iterable[Cell]) -> list[Cell]:
+        return [cell for cell in cells if cell not in self.failures]
+
+    def _fail(self, cell: Cell, why: str) -> None:
+        self.failures[cell] = why.splitlines()[0][:300]
+        self.say(f"  {cell} is out: {self.failures[cell]}")
+
+
+def _side(cell: Cell) -> str:
+    """What the side is called in its own process: `plain@3.5` is plain there."""
+    return cell.side.partition("@")[0]
+
+
+def _clone(source: Path, target: Path) -> None:
+    """A copy of a table; data files, which nobody changes, are linked."""
+
+    def copy(one: str, other: str) -> None:
+        if one.endswith(".parquet"):
+            Path(other).hardlink_to(one)
+        else:
+            shutil.copy2(one, other)
+
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, copy_function=copy)

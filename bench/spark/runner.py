@@ -1,0 +1,125 @@
+"""One process of the race: does what it is asked to, and says how long it took.
+
+    python -m bench.spark.runner '{"scratch": ..., "sides": [...], "jars": ..., "partitioned": ...}'
+
+takes requests as lines of JSON on stdin and answers on stdout, in a Python that may have nothing
+but pyspark. It ends when its input ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.spark import data, session
+from bench.spark.cpu import tree_seconds
+from bench.spark.sides import Delta, Hudi, Plain, Side
+
+
+@dataclass(frozen=True)
+class Request:
+    """One thing to do: load, upsert, read, or check what is there."""
+
+    side: str
+    verb: str
+    kind: str
+    place: str
+    rows: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How long it took, where the time went, and (of a check) what the rows sum up to."""
+
+    seconds: float
+    cpu_seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    checksum: Sequence[int] = ()
+
+
+class Runner:
+    """Sides that share this process and its Spark session."""
+
+    def __init__(self, spark: SparkSession, sides: Mapping[str, Side]) -> None:
+        self._spark = spark
+        self._sides = sides
+        assert spark._jvm
+        self._collect_garbage: Callable[[], None] = spark._jvm.System.gc
+
+    @property
+    def version(self) -> str:
+        """The version of Spark."""
+        return str(self._spark.version)
+
+    def do(self, request: Request) -> Answer:
+        """Carry a request out, on disks and heaps that are as quiet as can be."""
+        side = self._sides[request.side]
+        os.sync()
+        gc.collect()
+        self._collect_garbage()
+        cpu, started = tree_seconds(), time.perf_counter()
+        phases, checksum = self._act(side, request)
+        took = time.perf_counter() - started
+        return Answer(took, tree_seconds() - cpu, phases, checksum)
+
+    def _act(self, side: Side, request: Request) -> tuple[Mapping[str, float], Sequence[int]]:
+        match request.verb:
+            case "load":
+                return side.load(self._rows(request), request.place, request.kind), ()
+            case "upsert":
+                return side.upsert(self._rows(request), request.place, request.kind), ()
+            case "read":
+                frame = side.read(self._spark, request.place)
+                frame.write.format("noop").mode("overwrite").save()
+                return {}, ()
+            case "check":
+                return {}, data.checksum(side.read(self._spark, request.place))
+            case verb:
+                raise ValueError(verb)
+
+    def _rows(self, request: Request) -> DataFrame:
+        return self._spark.read.parquet(request.rows)
+
+
+PEERS: Mapping[str, Callable[..., Side]] = {
+    "plain": Plain,
+    "hudi": Hudi,
+    "hudi-defaults": lambda partitioned: Hudi(partitioned=partitioned, defaults=True),
+    "delta": Delta,
+}
+
+
+def start(config: Mapping[str, Any]) -> Runner:
+    """A runner with the sides that are asked for."""
+    names = config["sides"]
+    settings = Delta.settings if "delta" in names else Hudi.settings
+    spark = session.start(Path(config["scratch"]), settings(config["jars"]))
+    return Runner(spark, {name: PEERS[name](partitioned=config["partitioned"]) for name in names})
+
+
+def main(config: Mapping[str, Any]) -> None:
+    """Answer requests until there are no more."""
+    # Whatever the JVM prints must not come between the answers.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    runner = start(config)
+    print(json.dumps({"version": runner.version}), file=answers, flush=True)
+    for line in sys.stdin:
+        try:
+            told = asdict(runner.do(Request(**json.loads(line))))
+        except Exception as error:  # the asker decides what a failure means
+            told = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(told), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

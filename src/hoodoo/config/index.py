@@ -1,0 +1,93 @@
+"""Keys of indexes: how the file group of a record key is found."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from hoodoo.config.key import Key, boolean, integer, names, one_of
+from hoodoo.config.resolve import Config
+from hoodoo.errors import ConfigError
+from hoodoo.model.buckets import MOST_BUCKETS, BucketRule
+
+
+class IndexType(Enum):
+    """How the file groups that hold incoming keys are found."""
+
+    SIMPLE = "SIMPLE"
+    GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
+    BLOOM = "BLOOM"
+    BUCKET = "BUCKET"
+
+
+class BucketEngine(Enum):
+    """How buckets are laid out."""
+
+    SIMPLE = "SIMPLE"
+
+
+_RECORD_INDEXES = {"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"}
+_HERE = ", ".join(each.value for each in IndexType)
+_index_type = one_of(IndexType)
+
+
+def _known_index(value: str) -> IndexType:
+    """An index that there is; Apache Hudi has more."""
+    if value.upper() in _RECORD_INDEXES:
+        raise ValueError(f"hoodoo has no record index yet; there are {_HERE}")
+    return _index_type(value)
+
+
+def _bucket_engine(value: str) -> BucketEngine:
+    if value.upper() == "CONSISTENT_HASHING":
+        raise ValueError("hoodoo has buckets of a fixed number only: SIMPLE")
+    return one_of(BucketEngine)(value)
+
+
+INDEX_TYPE = Key(
+    "hoodie.index.type",
+    _known_index,
+    IndexType.SIMPLE,
+    "SIMPLE, GLOBAL_SIMPLE, BLOOM or BUCKET; BUCKET belongs to the table from its first write on.",
+)
+UPDATE_PARTITION_PATH = Key(
+    "hoodie.simple.index.update.partition.path",
+    boolean,
+    True,
+    "GLOBAL_SIMPLE: a row whose key lives in another partition moves; false: it stays there.",
+)
+PRUNE_BY_RANGES = Key(
+    "hoodie.bloom.index.prune.by.ranges",
+    boolean,
+    True,
+    "BLOOM: leave files out whose footer says that all their keys are smaller or larger.",
+)
+BUCKETS = Key(
+    "hoodie.bucket.index.num.buckets",
+    integer(1, MOST_BUCKETS),
+    256,
+    "BUCKET: file groups of a partition; cannot be changed once there are any.",
+)
+HASH_FIELDS: Key[tuple[str, ...]] = Key(
+    "hoodie.bucket.index.hash.field",
+    names,
+    (),
+    "BUCKET: the fields of the record key that are hashed; all of them if not set.",
+)
+BUCKET_ENGINE = Key(
+    "hoodie.index.bucket.engine",
+    _bucket_engine,
+    BucketEngine.SIMPLE,
+    "BUCKET: SIMPLE, a fixed number of buckets; CONSISTENT_HASHING is refused.",
+)
+
+
+def bucket_rule(config: Config, record_fields: tuple[str, ...]) -> BucketRule:
+    """The buckets of a table with this record key."""
+    fields = config.get(HASH_FIELDS) or record_fields
+    if not set(fields) <= set(record_fields):
+        raise ConfigError(
+            key=HASH_FIELDS.name,
+            value=",".join(fields),
+            reason=f"expected fields of the record key, {','.join(record_fields)}",
+        )
+    return BucketRule(config.get(BUCKETS), fields)

@@ -1,0 +1,1 @@
+"""hoodoo on Spark: DataFrames in and out."""

@@ -1,0 +1,43 @@
+"""Finding the file groups of incoming keys: one module per index, all with the same answer.
+
+Rows come back with `PLACE` and `GROUP`: where their key is, or the empty group if it is new. A key
+that several groups have (inserted twice) comes back once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from hoodoo.config.index import INDEX_TYPE, IndexType
+from hoodoo.format.schema import PARTITION_PATH
+from hoodoo.spark.columns import GROUP, PLACE
+from hoodoo.spark.index import bloom, global_simple, simple
+from hoodoo.spark.prepare import Rows
+from hoodoo.table.snapshot import Snapshot
+
+
+def tag(
+    spark: SparkSession, snapshot: Snapshot, rows: Rows, counts: Mapping[str, int]
+) -> DataFrame:
+    """Rows with the file groups of their keys, by the index of the table.
+
+    `counts` tells how many rows each partition gets.
+    """
+    index = snapshot.ref.config.get(INDEX_TYPE)
+    if not snapshot.groups:
+        return as_new(rows.frame)
+    match index:
+        case IndexType.GLOBAL_SIMPLE:
+            return global_simple.tag(spark, snapshot, rows, counts)
+        case IndexType.BLOOM if not rows.in_all_partitions:
+            return bloom.tag(spark, snapshot, rows, counts)
+        case _:
+            return simple.tag(spark, snapshot, rows, counts)
+
+
+def as_new(rows: DataFrame) -> DataFrame:
+    """Rows whose keys nobody looks for."""
+    return rows.withColumns({PLACE: sf.col(PARTITION_PATH), GROUP: sf.lit("")})

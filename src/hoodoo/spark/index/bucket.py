@@ -1,0 +1,62 @@
+"""The bucket index: the hash of a key tells its file group; nothing is looked up.
+
+`GROUP` is the bucket's number behind a `#`; the driver knows which file groups there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from hoodoo.config.index import bucket_rule
+from hoodoo.errors import InputError
+from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
+from hoodoo.model.buckets import BucketRule
+from hoodoo.rows.buckets import bucket_numbers
+from hoodoo.spark.columns import GROUP, PLACE
+from hoodoo.spark.prepare import Rows
+from hoodoo.table.snapshot import Snapshot
+
+_MARK = "#"
+
+
+def tag(snapshot: Snapshot, rows: Rows) -> DataFrame:
+    """Rows with the buckets of their keys."""
+    if rows.in_all_partitions:
+        raise InputError(
+            "a table with a bucket index finds keys in their partition only: "
+            f"give the partition columns {snapshot.ref.properties.keys.partition_fields} as well"
+        )
+    rule = bucket_rule(snapshot.ref.config, snapshot.ref.properties.keys.record_fields)
+    group = sf.concat(sf.lit(_MARK), _numbers(rule).cast("string"))
+    return rows.frame.withColumns({PLACE: sf.col(PARTITION_PATH), GROUP: group})
+
+
+def group_of(number: int) -> str:
+    """What stands in `GROUP` for a bucket."""
+    return f"{_MARK}{number}"
+
+
+def number_in(group: str) -> int:
+    """The bucket that `GROUP` stands for."""
+    return int(group.removeprefix(_MARK))
+
+
+def _numbers(rule: BucketRule) -> Column:
+    """Keys, and nothing else of the rows, go through Python for this: Spark has no such hash."""
+    if hasattr(sf, "arrow_udf"):
+
+        def by_arrow(keys: pa.Array) -> pa.Array:
+            return pa.array(bucket_numbers(keys, rule), pa.int32())
+
+        return sf.arrow_udf(by_arrow, "int")(RECORD_KEY)
+
+    def by_pandas(keys: Any) -> Any:
+        import pandas
+
+        return pandas.Series(bucket_numbers(pa.array(keys, pa.string()), rule))
+
+    return sf.pandas_udf(by_pandas, "int", sf.PandasUDFType.SCALAR)(RECORD_KEY)

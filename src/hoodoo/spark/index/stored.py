@@ -1,0 +1,93 @@
+"""The keys that are in a table's files, as DataFrames."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
+from hoodoo.model.files import FileGroupId, FileSlice
+from hoodoo.spark.columns import GROUP, HASH, PLACE
+from hoodoo.spark.native import base_files, is_reachable
+from hoodoo.table.base import SliceRead
+from hoodoo.table.read import read_rule, slice_reads
+from hoodoo.table.snapshot import Snapshot
+from hoodoo.write.locate import slice_keys
+
+KEYS = f"{RECORD_KEY} string, {PLACE} string, {GROUP} string"
+
+_BATCH_ROWS = 65_536
+_MOST_BROADCAST = 4_000_000
+"""Incoming rows whose hashes fit well into the memory of every executor."""
+
+
+def stored_keys(spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSlice]) -> DataFrame:
+    """Key, partition and file id of every row in these slices, deleted keys too."""
+    scanned = [s for s in slices if not s.logs] if is_reachable(spark, snapshot.ref) else []
+    merged = [s for s in slices if s.logs] if scanned else list(slices)
+    frames = []
+    if scanned:
+        frames.append(_scanned_keys(spark, snapshot, scanned))
+    if merged:
+        rule = read_rule(snapshot, columns=[RECORD_KEY])
+        frames.append(over_slices(spark, slice_reads(snapshot, rule, merged), _read_keys, KEYS))
+    return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+
+
+def only_wanted(stored: DataFrame, rows: DataFrame, count: int) -> DataFrame:
+    """Of stored keys, those whose hash occurs in `rows`: what is joined next is small then."""
+    if count > _MOST_BROADCAST:
+        return stored
+    wanted = sf.broadcast(rows.select(HASH).distinct())
+    hashed = stored.withColumn(HASH, sf.xxhash64(RECORD_KEY))
+    return hashed.join(wanted, HASH, "left_semi").drop(HASH).hint("shuffle_hash")
+
+
+def _scanned_keys(
+    spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSlice]
+) -> DataFrame:
+    """Spark reads the key column itself; the name of a base file tells its file group."""
+    rows = base_files(spark, snapshot.ref, slices, f"{RECORD_KEY} string, {PARTITION_PATH} string")
+    name = sf.col("_metadata.file_name")
+    behind = sf.length(sf.substring_index(name, "_", -2)) + 1
+    file_id = sf.substring(name, sf.lit(1), sf.length(name) - behind)
+    return rows.select(RECORD_KEY, sf.col(PARTITION_PATH).alias(PLACE), file_id.alias(GROUP))
+
+
+def over_slices(
+    spark: SparkSession,
+    reads: Sequence[SliceRead],
+    task: Callable[[SliceRead], pa.Table],
+    schema: str | StructType,
+) -> DataFrame:
+    """What a task says of each slice, one slice at a time in each Python worker."""
+    packed = pa.table({"read": pa.array([pickle.dumps(read) for read in reads], pa.binary())})
+    frame = spark.createDataFrame(packed).repartition(len(reads))
+
+    def run(batches: Iterable[Any]) -> Iterable[Any]:
+        for batch in batches:
+            for read in batch.column(0).to_pylist():
+                yield from task(pickle.loads(read)).to_batches(max_chunksize=_BATCH_ROWS)
+
+    return frame.mapInArrow(run, schema)
+
+
+def located(keys: pa.Array, group: FileGroupId) -> pa.Table:
+    """Keys, and the file group that has them."""
+    return pa.table(
+        {
+            RECORD_KEY: keys,
+            PLACE: pa.repeat(pa.scalar(group.partition, pa.string()), len(keys)),
+            GROUP: pa.repeat(pa.scalar(group.file_id, pa.string()), len(keys)),
+        }
+    )
+
+
+def _read_keys(read: SliceRead) -> pa.Table:
+    return located(slice_keys(read).present, read.slice.group)

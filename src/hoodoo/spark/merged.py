@@ -1,0 +1,49 @@
+"""Slices that Python workers read: merged with their logs by Arrow, or from a store of our own."""
+
+from __future__ import annotations
+
+import heapq
+import pickle
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from hoodoo.spark.schema import to_spark
+from hoodoo.table.base import SliceRead
+from hoodoo.table.read import slice_pieces
+
+_TASKS_PER_CORE = 4
+_TASK_BYTES = 128 * 1024 * 1024
+
+
+def merged_slices(spark: SparkSession, reads: Sequence[SliceRead], schema: StructType) -> DataFrame:
+    """The rows of slices, read one slice at a time and piece by piece in each Python worker."""
+    sizes = [read.slice.size_bytes for read in reads]
+    loads = balanced(sizes, most=_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    # A task unpacks its own slices only; what all share is packed once.
+    packed = [pickle.dumps([(reads[n].slice, reads[n].visibility) for n in load]) for load in loads]
+    env, rule = reads[0].env, reads[0].rule
+
+    def run(batches: Iterable[Any]) -> Iterable[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for slice_, visibility in pickle.loads(packed[number]):
+                    for rows in slice_pieces(SliceRead(env, slice_, rule, visibility)):
+                        yield from to_spark(rows).to_batches()
+
+    return spark.range(0, len(loads), 1, len(loads)).mapInArrow(run, schema)
+
+
+def balanced(sizes: Sequence[int], *, most: int) -> list[list[int]]:
+    """Numbers of things of these sizes in loads of about equal size.
+
+    There are as many loads as things, or `most`, or more if they would be too large.
+    """
+    count = min(len(sizes), max(most, sum(sizes) // _TASK_BYTES))
+    loads: list[tuple[int, int, list[int]]] = [(0, number, []) for number in range(count)]
+    for number in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
+        size, load, taken = heapq.heappop(loads)
+        heapq.heappush(loads, (size + sizes[number], load, [*taken, number]))
+    return [taken for _, _, taken in sorted(loads, key=lambda load: load[1])]

@@ -1,0 +1,115 @@
+"""A DataFrame as users give it -> rows with keys, partition paths and hashes, and their schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from hoodoo.errors import InputError
+from hoodoo.format.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, without_meta_fields
+from hoodoo.format.schema_types import normalise
+from hoodoo.model.keys import KeyRule
+from hoodoo.model.merge import MergeRule
+from hoodoo.rows.conform import evolve
+from hoodoo.rows.keys import field_type
+from hoodoo.spark.columns import HASH, OWN
+from hoodoo.spark.keys import named, with_keys
+from hoodoo.spark.schema import arrow_schema
+from hoodoo.spark.session import refusal
+from hoodoo.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with their keys, and the schema of the table once they are written."""
+
+    frame: DataFrame
+    schema: pa.Schema
+    in_all_partitions: bool = False
+    """The rows do not tell their partition (keys to delete)."""
+
+
+def prepare(snapshot: Snapshot, given: DataFrame) -> Rows:
+    """Rows to write; what is wrong with their columns is found here, before any job runs.
+
+    What is wrong with values (no key, no ordering value, an odd partition) fails the first job
+    that sees them.
+    """
+    properties = snapshot.ref.properties
+    frame = _own_columns(given)
+    incoming = normalise(arrow_schema(frame.schema))
+    keys, ordering = properties.keys, properties.merge
+    _require(incoming, (*keys.record_fields, *keys.partition_fields, *ordering.ordering_fields))
+    present = without_meta_fields(snapshot.schema)
+    schema = evolve(present, incoming) if len(present) else incoming
+    return Rows(_keyed(frame, incoming, keys, ordering.ordering_fields), schema)
+
+
+def prepare_deletes(snapshot: Snapshot, given: DataFrame) -> Rows:
+    """Keys to delete; partition and ordering columns count where they are given."""
+    keys, merge = snapshot.ref.properties.keys, snapshot.ref.properties.merge
+    schema = without_meta_fields(snapshot.schema)
+    frame = _own_columns(given)
+    known = [name for name in frame.columns if name in schema.names]
+    frame = frame.select([sf.col(f"`{name}`") for name in known])
+    incoming = normalise(arrow_schema(frame.schema))
+    _require(incoming, keys.record_fields)
+    evolve(pa.schema([schema.field(name).with_nullable(True) for name in known]), incoming)
+    paths = all(field_type(incoming, field) is not None for field in keys.partition_fields)
+    ordered = has_ordering(incoming, merge)
+    keyed = _keyed(frame, incoming, keys, merge.ordering_fields if ordered else (), paths=paths)
+    return Rows(keyed, schema, in_all_partitions=keys.is_partitioned and not paths)
+
+
+def has_ordering(schema: pa.Schema, rule: MergeRule) -> bool:
+    """Whether rows of this schema tell when they happened."""
+    return rule.by_event_time and all(
+        field_type(schema, field) is not None for field in rule.ordering_fields
+    )
+
+
+def _own_columns(given: DataFrame) -> DataFrame:
+    """The user's columns: distinct names, none of ours."""
+    seen: set[str] = set()
+    for name in given.columns:
+        if name.lower() in seen:
+            raise InputError(f"column {name!r} is there twice (names differ by case at most)")
+        seen.add(name.lower())
+        if name in OWN:
+            raise InputError(f"column {name!r}: the name is hoodoo's own")
+    # Rows read from a table carry its meta columns; they are made anew for each write.
+    return given.drop(*(name for name in given.columns if name in META_FIELDS))
+
+
+def _require(schema: pa.Schema, fields: Iterable[str]) -> None:
+    for field in fields:
+        if field_type(schema, field) is None:
+            raise InputError(f"no column {field!r} in the rows; there are {schema.names}")
+
+
+def _keyed(
+    frame: DataFrame,
+    schema: pa.Schema,
+    keys: KeyRule,
+    ordering_fields: Iterable[str],
+    *,
+    paths: bool = True,
+) -> DataFrame:
+    frame = with_keys(frame, schema, keys, paths=paths)
+    for field in ordering_fields:
+        reason = sf.lit(refusal(f"ordering column {field} is null"))
+        key: Column = sf.when(named(schema, field).isNotNull(), sf.col(RECORD_KEY)).otherwise(
+            sf.raise_error(reason)
+        )
+        frame = frame.withColumn(RECORD_KEY, key)
+    return frame.withColumn(HASH, sf.xxhash64(RECORD_KEY))
+
+
+def rows_by_partition(frame: DataFrame) -> dict[str, int]:
+    """How many rows each partition gets; runs a job."""
+    counted = frame.groupBy(PARTITION_PATH).count().collect()
+    return {row[0]: row[1] for row in counted}

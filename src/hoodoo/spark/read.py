@@ -1,0 +1,100 @@
+"""Reading a table into a DataFrame: base files by Spark itself, slices with logs by Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from hoodoo.errors import Unsupported
+from hoodoo.model.files import FileSlice
+from hoodoo.spark.evolution import are_readable
+from hoodoo.spark.filter import column_filter
+from hoodoo.spark.merged import merged_slices
+from hoodoo.spark.native import base_files, is_reachable, partitioned_files, tells_values
+from hoodoo.spark.schema import spark_schema
+from hoodoo.spark.session import checked_session
+from hoodoo.table.changes import select_changes
+from hoodoo.table.read import Selection, slice_reads
+from hoodoo.table.ref import TableRef
+from hoodoo.table.scan import select
+
+
+def read(
+    ref: TableRef,
+    spark: object,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: Any = None,
+    as_of: str | None = None,
+    mode: str = "snapshot",
+) -> DataFrame:
+    """The rows of a table as it is now, whenever the DataFrame is evaluated."""
+    session = checked_session(spark)
+    chosen = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode)
+    return frame_of(session, chosen)
+
+
+def read_changes(
+    ref: TableRef,
+    spark: object,
+    *,
+    since: str,
+    until: str | None = None,
+    columns: list[str] | None = None,
+) -> DataFrame:
+    """The rows that changed in a window of completion times; see `table.changes`."""
+    session = checked_session(spark)
+    return frame_of(session, select_changes(ref, since=since, until=until, columns=columns))
+
+
+def frame_of(spark: SparkSession, chosen: Selection) -> DataFrame:
+    """The rows of a selection, in its columns."""
+    ref, rule, schema = chosen.snapshot.ref, chosen.rule, spark_schema(chosen.schema)
+    if ref.uri.startswith("memory:"):
+        raise Unsupported(f"{ref.uri} is in the memory of one process: read it by to_arrow()")
+    condition = None if rule.filter is None else column_filter(rule.filter, rule.schema)
+    plain = [slice_ for slice_ in chosen.slices if not slice_.logs]
+    if rule.filter is not None and condition is None:
+        plain = []  # only Arrow can apply the filter
+    if plain and not _reads_itself(spark, chosen, plain):
+        plain = []
+    frames = list(_scans(spark, chosen, plain, condition))
+    merged = [slice_ for slice_ in chosen.slices if slice_.logs or not plain]
+    if merged:
+        reads = slice_reads(chosen.snapshot, rule, merged)
+        frames.append(merged_slices(spark, reads, schema))
+    return reduce(DataFrame.unionAll, frames) if frames else spark.createDataFrame([], schema)
+
+
+def _reads_itself(spark: SparkSession, chosen: Selection, slices: Sequence[FileSlice]) -> bool:
+    """Whether Spark can read these base files, and as what they are."""
+    ref, wanted = chosen.snapshot.ref, chosen.rule.needed(merging=False)
+    return is_reachable(spark, ref) and are_readable(ref, slices, wanted)
+
+
+def _scans(
+    spark: SparkSession,
+    chosen: Selection,
+    slices: Sequence[FileSlice],
+    condition: Column | None,
+) -> Iterator[DataFrame]:
+    """Slices without logs: those whose paths tell their partition columns apart from others."""
+    ref, rule = chosen.snapshot.ref, chosen.rule
+    keys, needed = ref.properties.keys, rule.needed(merging=False)
+    told = {p: tells_values(keys, rule.schema, p) for p in {s.group.partition for s in slices}}
+    apart = [slice_ for slice_ in slices if told[slice_.group.partition]]
+    others = [slice_ for slice_ in slices if not told[slice_.group.partition]]
+    frames = []
+    if apart:
+        names = {*needed.names, *keys.partition_fields}
+        wider = pa.schema([field for field in rule.schema if field.name in names])
+        frames.append(partitioned_files(spark, ref, apart, spark_schema(wider)))
+    if others:
+        frames.append(base_files(spark, ref, others, spark_schema(needed)))
+    for frame in frames:
+        rows = frame if condition is None else frame.filter(condition)
+        yield rows.select(*(f"`{name}`" for name in rule.columns))

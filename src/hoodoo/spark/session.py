@@ -1,0 +1,99 @@
+"""The Spark session that a DataFrame belongs to, and what its jobs are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from hoodoo.errors import (
+    CommitFailed,
+    EngineFailed,
+    HoodooError,
+    InputError,
+    SchemaMismatch,
+    Unsupported,
+)
+
+_DESCRIPTION = "spark.job.description"
+_RAISED = re.compile(r"^hoodoo\.errors\.(\w+): (.*)$", re.MULTILINE)
+_PLAIN: Mapping[str, type[HoodooError]] = {
+    kind.__name__: kind for kind in (InputError, SchemaMismatch, Unsupported, CommitFailed)
+}
+_REFUSAL = re.compile(r"\[hoodoo:(.*?):hoodoo\]", re.DOTALL)
+
+
+def session_of(rows: DataFrame) -> SparkSession:
+    """The session of a DataFrame; Spark Connect has no executors that we could reach."""
+    return checked_session(rows.sparkSession)
+
+
+def checked_session(session: object) -> SparkSession:
+    """A session that hoodoo can work with."""
+    if not hasattr(session, "range"):
+        raise InputError(f"a Spark session is needed, not {type(session).__name__}")
+    if not isinstance(session, SparkSession) or not hasattr(session, "_jsparkSession"):
+        raise Unsupported("Spark Connect is not supported; use a classic Spark session")
+    return session
+
+
+@contextmanager
+def described(spark: SparkSession, text: str) -> Iterator[None]:
+    """Jobs of this block carry a description that people see in Spark's pages and logs."""
+    context = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None unsets
+
+
+@contextmanager
+def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session for this block; what the user had comes back after it."""
+    before = {key: _setting(spark, key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
+
+
+def _setting(spark: SparkSession, key: str) -> str | None:
+    return spark.conf.get(key, None)
+
+
+def refusal(reason: str) -> str:
+    """A text that, raised anywhere in a job, reaches the user as an `InputError`."""
+    return f"[hoodoo:{reason}:hoodoo]"
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """Failures of a job as errors of hoodoo's: what its code raised, or that the job failed."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        refused = _REFUSAL.search(text)
+        if refused is not None:
+            raise InputError(refused[1]) from None
+        raised = _RAISED.findall(text)
+        if raised:
+            kind, message = raised[-1]
+            raise _PLAIN.get(kind, EngineFailed)(message) from error
+        raise EngineFailed(_first_line(text)) from error
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")

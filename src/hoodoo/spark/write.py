@@ -1,0 +1,224 @@
+"""The write operations on DataFrames: each a straight line from rows to a commit.
+
+prepare -> locate -> assign -> execute (begin, write stage, finalize, commit)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from hoodoo.config.index import INDEX_TYPE, IndexType
+from hoodoo.config.write import COMBINE_BEFORE_INSERT
+from hoodoo.model.buckets import bucket_file_id
+from hoodoo.model.commit import OperationType
+from hoodoo.model.files import FileGroupId, FileSlice
+from hoodoo.model.names import FileId, derived_uuid, new_file_id
+from hoodoo.model.paths import PartitionPath
+from hoodoo.spark.columns import GROUP, PLACE
+from hoodoo.spark.engine import SparkEngine
+from hoodoo.spark.index import as_new, bucket, tag
+from hoodoo.spark.prepare import Rows, prepare, prepare_deletes, rows_by_partition
+from hoodoo.spark.session import described, session_of, told_plainly
+from hoodoo.spark.stage import Route, Tagged, routes_of, write_streamed, write_tagged
+from hoodoo.table.ref import TableRef
+from hoodoo.table.snapshot import Snapshot, take_snapshot
+from hoodoo.table.writable import refuse_unwritable
+from hoodoo.write.assign import assign, assign_numbers
+from hoodoo.write.commit import CommitResult
+from hoodoo.write.execute import Phases, execute
+from hoodoo.write.work import (
+    Replaced,
+    Work,
+    groups_by_partition,
+    sizes_of,
+    takes_inserts,
+    update_kind,
+)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A write in the making: what it works on, how long its phases take, what it keeps."""
+
+    ref: TableRef
+    spark: SparkSession
+    operation: OperationType
+    phases: Phases
+    kept: ExitStack
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """A phase before the write has its instant."""
+        text = f"hoodoo {self.ref.properties.name} {self.operation.value.lower()}: {name}"
+        with self.phases.timed(name), described(self.spark, text), told_plainly():
+            yield
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """Rows that are used again: computed once, and dropped when the write ends."""
+        frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self.kept.callback(frame.unpersist)
+        return frame
+
+    def execute(
+        self, work: Work, tagged: Tagged, routes: Sequence[Route], *, combine: bool
+    ) -> CommitResult:
+        """Carry a planned write out."""
+        deletes = self.operation is OperationType.DELETE
+        stage = partial(
+            write_tagged, self.spark, work, tagged, routes, deletes=deletes, combine=combine
+        )
+        engine = SparkEngine(self.spark, f"hoodoo {self.ref.properties.name}")
+        return execute(self.ref, work, stage, engine, self.phases)
+
+
+@contextmanager
+def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Iterator[_Job]:
+    refuse_unwritable(ref)
+    with ExitStack() as kept:
+        yield _Job(ref, session_of(given), operation, Phases(ref.env), kept)
+
+
+def upsert(ref: TableRef, given: DataFrame) -> CommitResult:
+    """Update rows whose keys are there, add the others."""
+    with _writing(ref, given, OperationType.UPSERT) as job:
+        with job.phase("prepare"):
+            snapshot = take_snapshot(ref)
+            rows = prepare(snapshot, given)
+        with job.phase("locate"):
+            tagged, profile = _located(job, snapshot, rows)
+        with job.phase("assign"):
+            work, routes = _planned(job, snapshot, rows, profile, snapshot.slices())
+        return job.execute(work, tagged, routes, combine=True)
+
+
+def delete(ref: TableRef, given: DataFrame) -> CommitResult:
+    """Delete rows by key; see `write.operations.delete`."""
+    with _writing(ref, given, OperationType.DELETE) as job:
+        with job.phase("prepare"):
+            snapshot = take_snapshot(ref)
+            rows = prepare_deletes(snapshot, given)
+        with job.phase("locate"):
+            tagged, profile = _located(job, snapshot, rows)
+        with job.phase("assign"):
+            work, routes = _planned(job, snapshot, rows, profile, snapshot.slices())
+        return job.execute(work, tagged, routes, combine=True)
+
+
+def insert(ref: TableRef, given: DataFrame, *, bulk: bool = False) -> CommitResult:
+    """Add rows without looking for their keys; bulk inserts leave existing files alone."""
+    if bulk:
+        return _bulk_insert(ref, given)
+    return _insert(ref, given, OperationType.INSERT, fill=True)
+
+
+def overwrite(ref: TableRef, given: DataFrame, *, whole: bool = False) -> CommitResult:
+    """Replace all rows of the partitions that occur in the rows, or of the whole table."""
+    operation = OperationType.INSERT_OVERWRITE_TABLE if whole else OperationType.INSERT_OVERWRITE
+    return _insert(ref, given, operation, fill=False)
+
+
+def _insert(
+    ref: TableRef, given: DataFrame, operation: OperationType, *, fill: bool
+) -> CommitResult:
+    with _writing(ref, given, operation) as job:
+        with job.phase("prepare"):
+            snapshot = take_snapshot(ref)
+            rows = prepare(snapshot, given)
+            tagged, profile = _counted(job, _as_new(job, snapshot, rows))
+        with job.phase("assign"):
+            replaced: Replaced | None = None
+            if operation is OperationType.INSERT_OVERWRITE_TABLE:
+                replaced = groups_by_partition(snapshot)
+            elif operation is OperationType.INSERT_OVERWRITE:
+                replaced = groups_by_partition(snapshot, {place for place, _ in profile})
+            candidates = snapshot.slices() if fill else []
+            work, routes = _planned(job, snapshot, rows, profile, candidates, replaced)
+        combine = ref.config.get(COMBINE_BEFORE_INSERT)
+        return job.execute(work, tagged, routes, combine=combine)
+
+
+Profile = dict[tuple[PartitionPath, str], int]
+"""How many rows go to each file group; those that are new, to the empty one."""
+
+
+def _located(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Tagged, Profile]:
+    if job.ref.config.get(INDEX_TYPE) is IndexType.BUCKET:
+        return _counted(job, bucket.tag(snapshot, rows))
+    rows = replace(rows, frame=job.keep(rows.frame))  # looked at twice
+    found = tag(job.spark, snapshot, rows, rows_by_partition(rows.frame))
+    if job.operation is OperationType.DELETE:
+        found = found.filter(sf.col(GROUP) != "")  # absent keys need no delete
+    return _counted(job, found)
+
+
+def _as_new(job: _Job, snapshot: Snapshot, rows: Rows) -> DataFrame:
+    if job.ref.config.get(INDEX_TYPE) is IndexType.BUCKET:
+        return bucket.tag(snapshot, rows)
+    return as_new(rows.frame)
+
+
+def _counted(job: _Job, frame: DataFrame) -> tuple[Tagged, Profile]:
+    """Tagged rows, computed once, and how many of them go where."""
+    frame = job.keep(frame)
+    counted = frame.groupBy(PLACE, GROUP).count().collect()
+    profile = {(PartitionPath(place), group): count for place, group, count in counted}
+    return Tagged(frame, sum(profile.values())), profile
+
+
+def _planned(
+    job: _Job,
+    snapshot: Snapshot,
+    rows: Rows,
+    profile: Profile,
+    candidates: list[FileSlice],
+    replaced: Replaced | None = None,
+) -> tuple[Work, list[Route]]:
+    """The buckets of a write, and which rows go to each."""
+    ref, write_id = job.ref, job.ref.env.ids.uuid()
+    if ref.config.get(INDEX_TYPE) is IndexType.BUCKET:
+        numbered = assign_numbers(
+            {(place, bucket.number_in(group)): count for (place, group), count in profile.items()},
+            [] if replaced is not None else snapshot.slices(),
+            update_kind(ref),
+            lambda place, number: bucket_file_id(
+                number, derived_uuid(write_id, f"{place}/{number}")
+            ),
+        )
+        buckets = list(numbered.values())
+        routes = [
+            Route(place, bucket.group_of(number), made.index)
+            for (place, number), made in numbered.items()
+        ]
+    else:
+        slices = {slice_.group: slice_ for slice_ in snapshot.slices()}
+        updates = {FileGroupId(p, FileId(g)): n for (p, g), n in profile.items() if g}
+        inserts = {place: count for (place, group), count in profile.items() if not group}
+        buckets = assign(
+            {slices[group]: update_kind(ref) for group in updates},
+            updates,
+            inserts,
+            [slice_ for slice_ in candidates if takes_inserts(ref, slice_)],
+            sizes_of(snapshot, has_inserts=bool(inserts)),
+            partial(new_file_id, write_id),
+        )
+        routes = list(routes_of(buckets))
+    return Work(job.operation, snapshot, rows.schema, buckets, replaced or {}), routes
+
+
+def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
+    """Add rows as new files, leaving existing ones alone."""
+    with _writing(ref, given, OperationType.BULK_INSERT) as job:
+        with job.phase("prepare"):
+            snapshot = take_snapshot(ref)
+            rows = prepare(snapshot, given)
+        work = Work(job.operation, snapshot, rows.schema)
+        engine = SparkEngine(job.spark, f"hoodoo {ref.properties.name}")
+        stage = partial(write_streamed, job.spark, rows.frame)
+        return execute(ref, work, stage, engine, job.phases)

@@ -1,0 +1,123 @@
+"""`BaseFiles`: rows of one file group become a base file, or several of limited size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hoodoo.config.write import MAX_FILE_SIZE
+from hoodoo.format.parquet import BaseFileWriter
+from hoodoo.format.schema import with_meta_fields
+from hoodoo.model.files import FileGroupId
+from hoodoo.model.names import BaseFileName, FileId, MarkerKind
+from hoodoo.model.paths import join
+from hoodoo.storage.base import WriteStream
+from hoodoo.write.meta_columns import named
+from hoodoo.write.outputs import Outputs
+
+_MOST_ROWS_AT_ONCE = 131_072
+_FEWEST_ROWS_AT_ONCE = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A base file that is whole, and hidden until the handle publishes it."""
+
+    name: BaseFileName
+    path: str
+    rows: int
+    size_bytes: int
+
+
+class BaseFiles:
+    """Base files in the making: a full one is followed by one with the next number in its id."""
+
+    def __init__(
+        self, outputs: Outputs, group: FileGroupId, kind: MarkerKind, *, rolls_over: bool
+    ) -> None:
+        """`rolls_over`: no file grows beyond the setting; otherwise there is exactly one."""
+        self._outputs = outputs
+        self._group = group
+        self._kind = kind
+        self._rolls_over = rolls_over
+        self._max_bytes = outputs.context.ref.config.get(MAX_FILE_SIZE)
+        self._written: list[Written] = []
+        self._file: _OpenFile | None = None
+
+    @property
+    def pending_bytes(self) -> int:
+        """What is held in memory, waiting for its row group to be full."""
+        return self._file.writer.pending_bytes if self._file else 0
+
+    def flush(self) -> None:
+        """Write what is held in memory as a row group."""
+        if self._file:
+            self._file.writer.flush()
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows with meta columns; the file's name is put in here."""
+        piece_rows = self._rows_at_once(rows) if self._rolls_over else max(rows.num_rows, 1)
+        for start in range(0, rows.num_rows, piece_rows):
+            file = self._file
+            if file is None or (self._rolls_over and file.writer.size_bytes >= self._max_bytes):
+                file = self._begin()
+            file.write(rows.slice(start, piece_rows))
+
+    def end(self) -> list[Written]:
+        """Bring the last file to its end: without any rows, one that is empty."""
+        if self._file is None and not self._written:
+            self._begin()
+        self._close()
+        return self._written
+
+    def _begin(self) -> _OpenFile:
+        self._close()
+        name = self._name(len(self._written))
+        stream = self._outputs.open(self._group.partition, name, self._kind)
+        context = self._outputs.context
+        writer = BaseFileWriter(
+            stream,
+            with_meta_fields(context.schema),
+            avro_schema=with_meta_fields(context.schema_json),
+            options=context.parquet_options(),
+        )
+        self._file = _OpenFile(name, stream, writer)
+        return self._file
+
+    def _close(self) -> None:
+        if self._file is None:
+            return
+        name, size_bytes = self._file.name, self._file.close()
+        path = join(self._group.partition, str(name))
+        self._written.append(Written(name, path, self._file.rows, size_bytes))
+        self._file = None
+
+    def _name(self, part: int) -> BaseFileName:
+        file_id = self._group.file_id
+        if part:  # rolled over: the next number behind the same prefix
+            prefix, _, number = file_id.rpartition("-")
+            file_id = FileId(f"{prefix}-{int(number) + part}")
+        return BaseFileName(file_id, self._outputs.token, self._outputs.context.requested_time)
+
+    def _rows_at_once(self, rows: pa.Table) -> int:
+        """A small part of what fits into a file, so that its size can be watched as it grows."""
+        row_bytes = rows.nbytes / rows.num_rows if rows.num_rows else 1
+        fits = int(self._max_bytes / 8 / row_bytes)
+        return min(max(fits, _FEWEST_ROWS_AT_ONCE), _MOST_ROWS_AT_ONCE)
+
+
+@dataclass
+class _OpenFile:
+    name: BaseFileName
+    stream: WriteStream
+    writer: BaseFileWriter
+    rows: int = 0
+
+    def write(self, rows: pa.Table) -> None:
+        self.writer.write(named(rows, str(self.name)))
+        self.rows += rows.num_rows
+
+    def close(self) -> int:
+        self.writer.close()
+        return self.stream.tell()

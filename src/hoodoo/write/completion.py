@@ -1,0 +1,75 @@
+"""Completion markers: which attempt of a handle counts, and what it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hoodoo.env import Env
+from hoodoo.errors import AlreadyExists, NotFound, naming
+from hoodoo.format.completion import Completion, Digest, decode_completion, encode_completion
+from hoodoo.model import paths
+from hoodoo.model.instant import InstantTime
+from hoodoo.recovery.files import delete_files
+from hoodoo.timeline.settled import create_settled
+
+__all__ = [
+    "Completion",
+    "Digest",
+    "complete",
+    "delete_completions",
+    "load_completion",
+    "load_completions",
+]
+
+
+def complete(env: Env, instant: InstantTime, epoch: int, done: Completion) -> Completion:
+    """Say that a handle is done; tells which attempt of it was the first to say so.
+
+    Raises `OutcomeUnknown`: then it may have been this one.
+    Order: the marker, put-if-absent.
+    Crash: whoever runs the handle again returns what the marker says.
+    """
+    path = paths.completion(instant, epoch, done.handle)
+    try:
+        create_settled(env, path, encode_completion(done))
+    except AlreadyExists:
+        winner = load_completion(env, instant, epoch, done.handle)
+        return winner or done  # gone meanwhile: the instant has ended, as this one will find out
+    return done
+
+
+def load_completion(env: Env, instant: InstantTime, epoch: int, handle: str) -> Completion | None:
+    """What a handle wrote, if it is done."""
+    return _read(env, paths.completion(instant, epoch, handle))
+
+
+def load_completions(env: Env, instant: InstantTime, epoch: int) -> Mapping[str, Completion]:
+    """The handles of one attempt at an instant that are done, by name.
+
+    For those who carry on with a plan whose executor died: what it finished need not be done
+    again, if the files are there.
+    """
+    found = {}
+    for entry in env.storage.list(paths.completion_directory(instant, epoch)):
+        completion = _read(env, entry.path)
+        if completion is not None:
+            found[completion.handle] = completion
+    return found
+
+
+def delete_completions(env: Env, instant: InstantTime) -> None:
+    """Remove what the handles of an instant left.
+
+    Needs: the instant has ended: whoever comes later finds that out.
+    """
+    directory = paths.completion_directory(instant)
+    delete_files(env, [entry.path for entry in env.storage.list(directory, recursive=True)])
+
+
+def _read(env: Env, path: str) -> Completion | None:
+    try:
+        data = env.storage.read(path)
+    except NotFound:
+        return None
+    with naming(path):
+        return decode_completion(data)

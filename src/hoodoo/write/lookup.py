@@ -1,0 +1,148 @@
+"""Looking for keys in one slice: by its range of keys, its bloom filter, then its keys themselves.
+
+`search` is what executors run; it needs nothing but its task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.errors import naming
+from hoodoo.format.log.blocks import BlockType
+from hoodoo.format.log.data import decode_data
+from hoodoo.format.parquet import Footer, open_parquet, read_footer, read_rows
+from hoodoo.format.schema import RECORD_KEY
+from hoodoo.model.files import BaseFile
+from hoodoo.rows import merge
+from hoodoo.table.base import SliceRead, fitted
+from hoodoo.table.merged import log_blocks, merged_rows
+
+Flags = npt.NDArray[np.bool_]
+
+_BEYOND_UTF16 = "[\U00010000-\U0010ffff]"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The smallest and the largest key of a base file, in the order of Java's texts."""
+
+    smallest: str
+    largest: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether Java's order of the two is everybody's."""
+        return not _has_wide_characters(pa.array([self.smallest, self.largest])).any()
+
+    def may_hold(self, keys: pa.Array) -> Flags:
+        """For each key, False if it is certainly not in the file.
+
+        Java's order is not Arrow's for characters beyond U+FFFF: keys that have some are never
+        ruled out, nor is any by a range that has some.
+        """
+        if not self.is_plain:
+            return np.ones(len(keys), bool)
+        inside = pc.and_(
+            pc.greater_equal(keys, self.smallest), pc.less_equal(keys, self.largest)
+        ).to_numpy(zero_copy_only=False)
+        if not pc.all(pc.string_is_ascii(keys)).as_py():
+            inside = inside | _has_wide_characters(keys)
+        return np.asarray(inside, bool)
+
+
+def _has_wide_characters(texts: pa.Array) -> Flags:
+    found = pc.match_substring_regex(texts, _BEYOND_UTF16)
+    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+
+
+def find_keys(
+    read: SliceRead, keys: pa.Array, *, by_range: bool = True, only_live: bool = False
+) -> pa.Array:
+    """Which of the keys are in a slice's files, deleted ones too: they belong to that group.
+
+    `by_range` is whether the range of keys that a base file tells is heeded; `only_live` leaves
+    keys out that logs have deleted.
+    """
+    found = np.zeros(len(keys), bool)
+    if read.slice.base is not None:
+        found |= _in_base(read, read.slice.base, keys, by_range=by_range)
+    if read.slice.logs:
+        for present in _logged_keys(read):
+            found |= _common(keys, present)
+        if only_live and found.any():
+            found &= _common(keys, merge.one_array(merged_rows(read).column(RECORD_KEY)))
+    return keys.filter(pa.array(found))
+
+
+@dataclass(frozen=True, slots=True)
+class KeySearch:
+    """A slice, and keys to look for in it, as a task for an engine."""
+
+    read: SliceRead
+    keys: pa.Array
+    by_range: bool = True
+    only_live: bool = False
+
+
+def search(task: KeySearch) -> pa.Array:
+    """`find_keys` as an engine runs it."""
+    return find_keys(task.read, task.keys, by_range=task.by_range, only_live=task.only_live)
+
+
+def key_range(read: SliceRead) -> KeyRange | None:
+    """The range of a slice's keys; None if its base file does not tell, or if it has logs.
+
+    Reads the footer of the base file.
+    """
+    base = read.slice.base
+    if base is None or read.slice.logs:
+        return None
+    with naming(base.path), read.env.storage.open_read(base.path) as source:
+        return _range_in(read_footer(open_parquet(source).metadata))
+
+
+def _range_in(footer: Footer) -> KeyRange | None:
+    if footer.min_key is None or footer.max_key is None:
+        return None
+    return KeyRange(footer.min_key, footer.max_key)
+
+
+def _in_base(read: SliceRead, base: BaseFile, keys: pa.Array, *, by_range: bool) -> Flags:
+    """Which of the keys a base file has; its keys are read only if the footer does not deny all."""
+    maybe = np.ones(len(keys), bool)
+    with naming(base.path), read.env.storage.open_read(base.path) as source:
+        file = open_parquet(source)
+        footer = read_footer(file.metadata)
+        bounds = _range_in(footer) if by_range else None
+        if bounds is not None:
+            maybe &= bounds.may_hold(keys)
+        if footer.bloom is not None and maybe.any():
+            maybe[maybe] = footer.bloom.might_contain(keys.filter(pa.array(maybe)))
+        if not maybe.any():
+            return maybe
+        rows = read_rows(file, [RECORD_KEY])
+    maybe[maybe] = _common(keys.filter(pa.array(maybe)), _keys_of(rows))
+    return maybe
+
+
+def _logged_keys(read: SliceRead) -> Iterator[pa.Array]:
+    for path, block in log_blocks(read):
+        if block.type is not BlockType.DELETE:
+            with naming(path):
+                yield _keys_of(decode_data(block, columns=[RECORD_KEY]))
+
+
+def _keys_of(rows: pa.Table) -> pa.Array:
+    return merge.one_array(fitted(rows, pa.schema([(RECORD_KEY, pa.string())])).column(RECORD_KEY))
+
+
+def _common(keys: pa.Array, present: pa.Array) -> Flags:
+    """Which of the keys are present; of the two, `keys` are likely the fewer to put in a table."""
+    hits = present.filter(pc.is_in(present, value_set=keys))
+    return np.asarray(pc.is_in(keys, value_set=hits).to_numpy(zero_copy_only=False), bool)

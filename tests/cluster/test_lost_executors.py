@@ -1,0 +1,79 @@
+"""Executors die and shuffle files vanish in the middle of a write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.drivers import Driver
+from support.faults import DATA, Fault
+from support.processes import until
+from support.scenes import Scene
+from support.spark_events import task_ends
+
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+
+SETTINGS = {"spark.sql.adaptive.enabled": "false"}
+WITHIN_S = 120.0
+WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert")]
+
+
+@pytest.mark.parametrize(("kind", "operation"), WRITES)
+@pytest.mark.parametrize("moment", ["half written", "published"])
+def test_executor_killed_in_a_write(
+    spark_driver: Driver, events: Path, tmp_path: Path, kind: str, operation: str, moment: str
+) -> None:
+    scene = Scene(tmp_path / "table", kind, operation)
+    # A log file is written in one go.
+    early = "publish" if kind == "mor" else "write"
+    when = "published" if moment == "published" else early
+    scene.begin(spark_driver, Fault("death", "kill_executor", when))
+    spark_driver.answer(within_s=WITHIN_S)
+
+    scene.check_rows()
+    victim = scene.faults.happened("death")
+    assert victim is not None
+    again = [
+        event
+        for event in scene.faults.events("published", DATA)
+        if event["stage"] == victim["stage"]
+        and event["partition"] == victim["partition"]
+        and event["task"] != victim["task"]
+    ]
+    assert again, "another attempt did the work"
+    assert task_ends(events, victim["stage"])["ExecutorLostFailure"]
+    assert not Path(f"/proc/{victim['pid']}").exists()
+    if moment == "half written":
+        assert scene.drafts()
+    scene.check_swept()
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "options"),
+    [
+        ("cow", "upsert", {}),
+        ("mor", "upsert", {}),
+        ("cow", "bulk_insert", {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}),
+    ],
+)
+def test_shuffle_files_lost(
+    spark_driver: Driver,
+    events: Path,
+    tmp_path: Path,
+    kind: str,
+    operation: str,
+    options: dict[str, object],
+) -> None:
+    scene = Scene(tmp_path / "table", kind, operation)
+    scene.begin(spark_driver, Fault("loss", "lose_shuffle", "publish"), **options)
+    spark_driver.answer(within_s=WITHIN_S)
+
+    scene.check_rows()
+    loss = scene.faults.happened("loss")
+    assert loss is not None
+    until(
+        "Spark notes the failed fetch",
+        lambda: task_ends(events, loss["stage"])["FetchFailed"],
+        within_s=10,
+    )
+    scene.check_swept()

@@ -1,0 +1,120 @@
+"""Two attempts of a task run side by side; one goes on when nobody waits for it any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.drivers import Driver
+from support.faults import COMPLETION, DATA, Fault
+from support.processes import until
+from support.scenes import Scene
+from support.spark_events import task_ends
+
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+
+SETTINGS = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "300ms",
+    # As if no order to kill ever reached the losing attempt.
+    "spark.python.task.killTimeout": "300s",
+}
+WITHIN_S = 120.0
+WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert")]
+
+
+def happened(scene: Scene, name: str) -> dict[str, Any]:
+    """The attempt that a fault happens to, once it does."""
+    until(name, lambda: scene.faults.happened(name), within_s=WITHIN_S)
+    found = scene.faults.happened(name)
+    assert found is not None
+    return found
+
+
+def wait_until_gone(pid: int) -> None:
+    """The worker of a killed task ends when it has nobody to tell its result."""
+
+    def is_gone() -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except FileNotFoundError:
+            return True
+
+    until(f"worker {pid} ends", is_gone, within_s=WITHIN_S)
+
+
+@pytest.mark.parametrize(("kind", "operation"), WRITES)
+def test_both_attempts_finish(
+    spark_driver: Driver, events: Path, tmp_path: Path, kind: str, operation: str
+) -> None:
+    """The one that says first that it is done counts, whoever of them Spark listens to."""
+    scene = Scene(tmp_path / "table", kind, operation)
+    scene.begin(
+        spark_driver,
+        Fault("slow", "wait", "publish"),
+        Fault("twin", "wait", "published", COMPLETION, twin_of="slow"),
+    )
+    slow, twin = happened(scene, "slow"), happened(scene, "twin")
+    assert (slow["stage"], slow["partition"]) == (twin["stage"], twin["partition"])
+    scene.faults.release("slow")
+    until(
+        "the slow attempt withdraws its files",
+        lambda: slow["path"] in {e["path"] for e in scene.faults.events("deleted", DATA)},
+        within_s=WITHIN_S,
+    )
+    scene.faults.release("twin")
+    spark_driver.answer(within_s=WITHIN_S)
+
+    scene.check_rows()
+    by_task = {e["task"]: e for e in scene.faults.events("published", DATA)}
+    assert {slow["task"], twin["task"]} <= by_task.keys(), "both published files"
+    scene.check_swept()
+
+
+@pytest.mark.parametrize(("kind", "operation"), WRITES)
+@pytest.mark.parametrize("moment", ["write", "publish"])
+def test_stray_goes_on_after_the_commit(
+    spark_driver: Driver, events: Path, tmp_path: Path, kind: str, operation: str, moment: str
+) -> None:
+    if kind == "mor" and moment == "write":
+        pytest.skip("a log file is written in one go")
+    scene = Scene(tmp_path / "table", kind, operation)
+    scene.begin(spark_driver, Fault("stray", "wait", moment))
+    spark_driver.answer(within_s=WITHIN_S)
+    scene.check_rows()
+    stray = happened(scene, "stray")
+    assert not scene.faults.events("resumed"), "it still waits when the write is committed"
+
+    scene.faults.release("stray")
+    wait_until_gone(stray["pid"])
+    published = [e for e in scene.faults.events("published", DATA) if e["task"] == stray["task"]]
+    deleted = [e for e in scene.faults.events("deleted", DATA) if e["task"] == stray["task"]]
+    assert bool(published) == (moment == "publish")
+    assert {e["path"] for e in published} <= {e["path"] for e in deleted}
+    scene.check_rows()
+    assert task_ends(events, stray["stage"])["TaskKilled"]
+    scene.check_swept()
+
+
+@pytest.mark.parametrize(("kind", "operation"), WRITES)
+def test_stray_dies_over_a_published_file(
+    spark_driver: Driver, tmp_path: Path, kind: str, operation: str
+) -> None:
+    scene = Scene(tmp_path / "table", kind, operation)
+    scene.begin(
+        spark_driver,
+        Fault("stray", "wait", "publish"),
+        Fault("death", "kill_worker", "published", same_as="stray"),
+    )
+    spark_driver.answer(within_s=WITHIN_S)
+    stray = happened(scene, "stray")
+    scene.faults.release("stray")
+    assert happened(scene, "death")["task"] == stray["task"]
+    wait_until_gone(stray["pid"])
+    assert (scene.place / stray["path"]).exists()
+    scene.check_swept()
+    assert not (scene.place / stray["path"]).exists()

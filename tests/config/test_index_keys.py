@@ -1,0 +1,69 @@
+"""Settings of indexes: what there is, what there is not, and buckets that fit the record key."""
+
+from __future__ import annotations
+
+import pytest
+
+from hoodoo.config import ALL_KEYS, index, tasks
+from hoodoo.config.resolve import Config, check
+from hoodoo.errors import ConfigError
+from hoodoo.model.buckets import BucketRule
+
+ELSEWHERE = ["GLOBAL_BLOOM", "INMEMORY", "FLINK_STATE", "HBASE"]
+RECORD = ["RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "record_level_index"]
+
+
+def refused(key: str, value: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        check(Config({key: value}), ALL_KEYS)
+    assert (caught.value.key, caught.value.value) == (key, value)
+    return str(caught.value)
+
+
+def test_defaults_are_those_of_apache_hudi() -> None:
+    config = Config()
+    assert config.get(index.INDEX_TYPE) is index.IndexType.SIMPLE
+    assert config.get(index.BUCKETS) == 256
+    assert config.get(index.BUCKET_ENGINE) is index.BucketEngine.SIMPLE
+    assert config.get(index.UPDATE_PARTITION_PATH) is True
+    assert config.get(index.PRUNE_BY_RANGES) is True
+    assert config.get(tasks.SORT_MODE) is tasks.SortMode.NONE
+    assert config.get(tasks.BULK_INSERT_PARALLELISM) == config.get(tasks.UPSERT_PARALLELISM) == 0
+    assert config.get(tasks.FAIL_ON_FINALIZE_MARKER) is True
+
+
+@pytest.mark.parametrize("kind", list(index.IndexType))
+def test_indexes_that_there_are(kind: index.IndexType) -> None:
+    assert Config({"hoodie.index.type": kind.value.lower()}).get(index.INDEX_TYPE) is kind
+
+
+@pytest.mark.parametrize("kind", [*ELSEWHERE, *RECORD])
+def test_indexes_that_there_are_not(kind: str) -> None:
+    told = refused("hoodie.index.type", kind)
+    assert "SIMPLE, GLOBAL_SIMPLE, BLOOM, BUCKET" in told
+    assert ("record index" in told) is (kind in RECORD)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("hoodie.index.bucket.engine", "CONSISTENT_HASHING", "fixed number"),
+        ("hoodie.index.bucket.engine", "other", "expected one of SIMPLE"),
+        ("hoodie.bucket.index.num.buckets", "0", "from 1 to 99999999"),
+        ("hoodie.bucket.index.num.buckets", "100000000", "from 1 to 99999999"),
+        ("hoodie.bulkinsert.sort.mode", "PARTITION_PATH_REPARTITION", "GLOBAL_SORT"),
+        ("hoodie.bulkinsert.shuffle.parallelism", "-1", "from 0"),
+        ("hoodie.write.fail.on.finalize.marker", "maybe", "true or false"),
+    ],
+)
+def test_bad_values(key: str, value: str, told: str) -> None:
+    assert told in refused(key, value)
+
+
+def test_buckets_by_the_whole_record_key_or_a_part_of_it() -> None:
+    given = {"hoodie.bucket.index.num.buckets": "8"}
+    assert index.bucket_rule(Config(given), ("a", "b")) == BucketRule(8, ("a", "b"))
+    given["hoodie.bucket.index.hash.field"] = "b"
+    assert index.bucket_rule(Config(given), ("a", "b")) == BucketRule(8, ("b",))
+    with pytest.raises(ConfigError, match="fields of the record key, a,c"):
+        index.bucket_rule(Config(given), ("a", "c"))
