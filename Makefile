@@ -10,7 +10,7 @@ SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check fmt lint types test-compat fuzz sim sim-nightly bench docs pins clean
+.PHONY: help setup demo test test-spark test-fast check fmt lint types test-compat fuzz sim sim-nightly bench docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -24,10 +24,14 @@ demo: $(READY) ## Make a table, write two commits, look at it, travel in time
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY) ## Run all tests except those that need Apache Hudi itself
-	$(PYTEST) $(APART) -m "not compat"
+	$(PYTEST) $(APART) -m "not compat and not spark"
+	$(PYTEST) -m "spark and not compat"
+
+test-spark: $(READY) ## Run the tests that need Spark, one session after another
+	$(PYTEST) -m "spark and not compat"
 
 test-fast: $(READY) ## Run the tests that need no server and little time
-	$(PYTEST) $(APART) -q -m "not compat and not server" $(SLOW)
+	$(PYTEST) $(APART) -q -m "not compat and not server and not spark" $(SLOW)
 
 check: ## Run exactly what CI runs: lint, types, test, test-compat
 	@.ci/run

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -62,45 +63,49 @@ class Race:
     say: Callable[[str], None]
     results: dict[tuple[Cell, str], Measured] = field(default_factory=dict)
     failures: dict[Cell, str] = field(default_factory=dict)
+    _bases: dict[Cell, Path] = field(default_factory=dict)
+    _copies: dict[Cell, Path] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
 
     def load(self, cells: Sequence[Cell], rows: str, expected: Sequence[int]) -> None:
         """Measure the first load; the tables that it leaves are what the upserts start from."""
 
         def run(cell: Cell) -> Answer:
-            shutil.rmtree(self._base(cell), ignore_errors=True)
-            return self._do(cell, "load", self._base(cell), rows)
+            return self._do(cell, "load", self._place(self._bases, cell, "load"), rows)
 
         self._measure("load", cells, run)
-        self._check(cells, self._base, expected)
+        self._check(cells, self._bases, expected)
 
     def upsert(self, step: str, cells: Sequence[Cell], rows: str, expected: Sequence[int]) -> None:
         """Measure an upsert, each time into a table as the load left it."""
 
         def run(cell: Cell) -> Answer:
-            _clone(self._base(cell), self._copy(cell))
-            return self._do(cell, "upsert", self._copy(cell), rows)
+            place = self._place(self._copies, cell, step)
+            _clone(self._bases[cell], place)
+            return self._do(cell, "upsert", place, rows)
 
         self._measure(step, cells, run)
-        self._check(cells, self._copy, expected)
+        self._check(cells, self._copies, expected)
 
     def read(self, cells: Sequence[Cell]) -> None:
         """Measure a read of what the load left."""
-        self._measure("read", cells, lambda cell: self._do(cell, "read", self._base(cell)))
+        self._measure("read", cells, lambda cell: self._do(cell, "read", self._bases[cell]))
 
     def merge(self, cells: Sequence[Cell]) -> None:
         """Measure a read of what the last upsert left."""
-        self._measure("merge", cells, lambda cell: self._do(cell, "read", self._copy(cell)))
+        self._measure("merge", cells, lambda cell: self._do(cell, "read", self._copies[cell]))
 
     def size(self, cell: Cell) -> tuple[int, int]:
         """Files with rows in them, and their bytes, as the load left them."""
-        files = [path.stat().st_size for path in self._base(cell).rglob("*.parquet")]
+        files = [path.stat().st_size for path in self._bases[cell].rglob("*.parquet")]
         return len(files), sum(files)
 
-    def _base(self, cell: Cell) -> Path:
-        return self.folder / str(cell)
-
-    def _copy(self, cell: Cell) -> Path:
-        return self.folder / f"{cell}-copy"
+    def _place(self, places: dict[Cell, Path], cell: Cell, step: str) -> Path:
+        """A place that is new, so that no side knows it; the one before it goes."""
+        if cell in places:
+            shutil.rmtree(places[cell])
+        places[cell] = self.folder / f"{cell}-{step}-{next(self._numbers)}"
+        return places[cell]
 
     def _do(self, cell: Cell, verb: str, place: Path, rows: str = "") -> Answer:
         return self.doers[cell.side].do(Request(_side(cell), verb, cell.kind, str(place), rows))
@@ -119,12 +124,12 @@ class Race:
             self.say(f"  {step:<8} {cell!s:<24} {told} s")
 
     def _check(
-        self, cells: Sequence[Cell], place: Callable[[Cell], Path], expected: Sequence[int]
+        self, cells: Sequence[Cell], places: Mapping[Cell, Path], expected: Sequence[int]
     ) -> None:
         """A side that has other rows than it should is out of the race."""
         for cell in self._sound(cells):
             try:
-                found = self._do(cell, "check", place(cell)).checksum
+                found = self._do(cell, "check", places[cell]).checksum
             except Exception as error:  # one side's failure is not the others'
                 self._fail(cell, f"check: {type(error).__name__}: {error}")
             else:
@@ -153,5 +158,4 @@ def _clone(source: Path, target: Path) -> None:
         else:
             shutil.copy2(one, other)
 
-    shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, copy_function=copy)

@@ -1,8 +1,8 @@
 """A Spark driver in a process of its own, which does what the test asks of it.
 
 `python driver.py JOURNAL SPEC`; the spec has: address (of the test's socket), settings (of the
-session). A request is a function of this module and its arguments; the answer is what it returns, or
-the name and the text of the error that it raised.
+session). A request is a function of this module and its arguments; the answer is what it returns,
+or the name and the text of the error that it raised.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _outcome(result: Result) -> list[str]:
 
 def main() -> None:
     """Answer requests until the test is gone."""
-    journal, spec = spec_of(sys.argv[1:])
+    _, spec = spec_of(sys.argv[1:])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     spark = session(spec["settings"])

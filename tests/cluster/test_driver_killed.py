@@ -1,4 +1,4 @@
-"""Drivers are killed at random moments, one after the other; each of them goes on after the last."""
+"""Drivers are killed at random moments, one after the other; each goes on where the last died."""
 
 from __future__ import annotations
 

@@ -19,12 +19,11 @@ from support.fixtures import fixture_tables
 
 from hoodoo.errors import FormatError
 from hoodoo.format.bloom import BloomFilter, FilterType
+from hoodoo.format.key_summary import BloomOptions, key_bounds
 from hoodoo.format.parquet import (
     BaseFileWriter,
-    BloomOptions,
     OpenParquet,
     ParquetOptions,
-    key_bounds,
     open_parquet,
     read_footer,
     read_rows,

@@ -12,7 +12,7 @@ from processes.soundness import check_sound, recover_wholly
 import hoodoo
 from hoodoo.storage.local import LocalStorage
 from support.drivers import Driver
-from support.faults import Fault, Faults
+from support.faults import DATA, Fault, Faults
 from support.wheel import wheel_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
@@ -78,6 +78,15 @@ class Scene:
         """The same once all is swept, and there is no file that no commit names."""
         recover_wholly(str(self.place), MENDING, within_s=SWEPT_WITHIN_S)
         assert _sorted(check_sound(str(self.place), MENDING)) == self._wanted()
+
+    def others_that_published(self, attempt: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Data files that other attempts of the same task published."""
+        return [
+            event
+            for event in self.faults.events("published", DATA)
+            if (event["stage"], event["partition"]) == (attempt["stage"], attempt["partition"])
+            and event["task"] != attempt["task"]
+        ]
 
     def drafts(self) -> int:
         """How many files dead tasks left half written, where nobody sees them."""

@@ -82,21 +82,14 @@ class BloomFilter:
         max_entries: int = MAX_ENTRIES,
     ) -> BloomFilter:
         """The filter that Apache Hudi makes of these keys, given in this order."""
-        if keys.null_count:
-            raise InputError("a record key is null")
-        bits, hashes = _dimensions(entries, false_positive_rate)
-        count, row_keys, last_row_keys = 1, 0, 0
-        row_of = np.zeros(len(keys), np.int64)
-        if type is FilterType.DYNAMIC:
-            count, row_of = _rows_of(len(keys), entries, max_entries)
-            row_keys, last_row_keys = entries, len(keys) - entries * (count - 1)
-        flags = np.zeros((count, bits), np.bool_)
-        for index, key_bytes in _batches(keys):
-            rows = row_of[index]
-            for positions in _positions(key_bytes, hashes, bits):
-                flags[rows, positions] = True
-        packed = np.packbits(flags, axis=1, bitorder="little")
-        return cls(type, hashes, bits, tuple(map(bytes, packed)), row_keys, last_row_keys)
+        builder = FilterBuilder(
+            type=type,
+            entries=entries,
+            false_positive_rate=false_positive_rate,
+            max_entries=max_entries,
+        )
+        builder.add(keys)
+        return builder.build()
 
     def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
         """For each key, False if it was certainly not put in."""
@@ -151,6 +144,74 @@ class BloomFilter:
         return cls(type_, hashes, bits, tuple(rows), row_keys, last_row_keys)
 
 
+class FilterBuilder:
+    """A filter in the making, for keys that come in several batches."""
+
+    def __init__(
+        self,
+        *,
+        type: FilterType = FilterType.DYNAMIC,
+        entries: int = ENTRIES,
+        false_positive_rate: float = FALSE_POSITIVE_RATE,
+        max_entries: int = MAX_ENTRIES,
+        crowding: int = 1,
+    ) -> None:
+        """`crowding`: how many times the keys it is sized for it will take; the more, the fewer
+        hashes of each key are best. Readers are told how many there are.
+        """
+        self._bits, best = _dimensions(entries, false_positive_rate)
+        self._type = type
+        self._entries = entries
+        self._most_rows = max(1, -(-max_entries // entries))
+        self._hashes = -(-best // crowding)
+        self._keys = 0
+        self._flags = np.zeros((1, self._bits), np.bool_)
+
+    def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Put keys in."""
+        if keys.null_count:
+            raise InputError("a record key is null")
+        row_of = self._rows_of(len(keys))
+        self._keys += len(keys)
+        missing = self._count_rows() - len(self._flags)
+        if missing:
+            more = np.zeros((missing, self._bits), np.bool_)
+            self._flags = np.concatenate([self._flags, more])
+        flags = self._flags.ravel()
+        for index, key_bytes in _batches(keys):
+            offsets = row_of[index] * self._bits
+            for positions in _positions(key_bytes, self._hashes, self._bits):
+                flags[offsets + positions] = True
+
+    def build(self) -> BloomFilter:
+        """The filter of all keys so far."""
+        row_keys, last_row_keys = 0, 0
+        if self._type is FilterType.DYNAMIC:
+            row_keys = self._entries
+            last_row_keys = self._keys - self._entries * (len(self._flags) - 1)
+        packed = np.packbits(self._flags, axis=1, bitorder="little")
+        rows = tuple(map(bytes, packed))
+        return BloomFilter(self._type, self._hashes, self._bits, rows, row_keys, last_row_keys)
+
+    def _count_rows(self) -> int:
+        if self._type is FilterType.SIMPLE:
+            return 1
+        return min(self._most_rows, max(1, -(-self._keys // self._entries)))
+
+    def _rows_of(self, count: int) -> npt.NDArray[np.int64]:
+        """The row of each of the next keys.
+
+        Rows fill up one by one. When there are rows for `max_entries` keys, none is added: one
+        more key goes to the first row, and those after it to all rows in turn.
+        """
+        if self._type is FilterType.SIMPLE:
+            return np.zeros(count, np.int64)
+        at = np.arange(self._keys, self._keys + count)
+        full = self._most_rows * self._entries
+        turn = np.maximum(at - full - 1, 0) % self._most_rows
+        return np.where(at < full, at // self._entries, turn)
+
+
 def _decode_header(data: bytes, at: int) -> tuple[int, int]:
     if len(data) < at + _HEADER.size:
         raise FormatError("bloom filter is cut off")
@@ -170,21 +231,6 @@ def _dimensions(entries: int, false_positive_rate: float) -> tuple[int, int]:
     if bits >= 2**31:
         raise InputError(f"a bloom filter for {entries} keys has 2 ** 31 bits or more")
     return bits, math.ceil(math.log(2) * bits / entries)
-
-
-def _rows_of(keys: int, entries: int, max_entries: int) -> tuple[int, npt.NDArray[np.int64]]:
-    """How many rows there are, and the row of each key.
-
-    Rows fill up one by one. When there are rows for `max_entries` keys, none is added: one more
-    key goes to the first row, and those after it to all rows in turn.
-    """
-    most = max(1, -(-max_entries // entries))
-    row_of = np.arange(keys) // entries
-    if keys > most * entries:
-        row_of[most * entries] = 0
-        rest = row_of[most * entries + 1 :]
-        rest[:] = np.arange(len(rest)) % most
-    return min(most, max(1, -(-keys // entries))), row_of
 
 
 def _batches(

@@ -1,10 +1,7 @@
 """Base files: Parquet with meta columns first, and Apache Hudi's key-values in the footer.
 
     parquet.avro.schema             Avro schema of the rows, meta fields included
-    hoodie_min_record_key           smallest and largest record key, as text
-    hoodie_max_record_key
-    org.apache.hudi.bloomfilter     base64 of the filter, see `bloom`
-    hoodie_bloom_filter_type_code   DYNAMIC_V0
+    hoodie_min_record_key, ...      what is told of the record keys, see `key_summary`
 
 Pages carry checksums, and are verified when they are read: a flipped bit is an error, not a value.
 """
@@ -16,37 +13,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodoo.errors import FormatError
 from hoodoo.format.bloom import BloomFilter
+from hoodoo.format.dictionaries import columns_worth_a_dictionary
+from hoodoo.format.key_summary import (
+    BLOOM,
+    BLOOM_TYPE,
+    MAX_KEY,
+    MIN_KEY,
+    BloomOptions,
+    KeySummary,
+)
 from hoodoo.format.parquet_stats import value_ranges
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.predicate import Predicate, may_match
 
 AVRO_SCHEMA = "parquet.avro.schema"
-MIN_KEY = "hoodie_min_record_key"
-MAX_KEY = "hoodie_max_record_key"
-BLOOM = "org.apache.hudi.bloomfilter"
-BLOOM_TYPE = "hoodie_bloom_filter_type_code"
 
 # What Arrow throws at bytes that are not Parquet, or not the Parquet that they claim to be.
 _BROKEN = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError)
 
 _MAGIC = b"PAR1"
 _TAIL_BYTES = 64 * 1024  # read at once; most footers are shorter
-_FEWEST_BLOOM_ENTRIES = 1_000
 _FIRST_GUESS = 0.5  # bytes in a file for each byte in memory, until the first row group tells
-
-
-@dataclass(frozen=True, slots=True)
-class BloomOptions:
-    """Size of a base file's bloom filter: for how many keys, and how often it may be wrong."""
-
-    entries: int
-    fpp: float
-    max_entries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +62,23 @@ class Footer:
 
 
 class BaseFileWriter:
-    """Writes rows to a stream as one base file; the footer comes with `close`."""
+    """Writes rows to a stream as one base file; the footer comes with `close`.
+
+    Rows may have text columns as dictionaries, which are written as they are.
+    """
 
     def __init__(
         self, stream: Any, schema: pa.Schema, *, avro_schema: str, options: ParquetOptions
     ) -> None:
         self._stream = stream
+        self._schema = schema
         self._options = options
         self._avro_schema = avro_schema
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._written_bytes = 0  # of rows in memory, to learn how well they compress
-        self._keys: list[pa.ChunkedArray] = []
-        self._writer = pq.ParquetWriter(
-            stream,
-            schema,
-            compression="none" if options.codec == "uncompressed" else options.codec,
-            use_dictionary=options.dictionary,
-            data_page_size=options.page_bytes,
-            write_page_checksum=True,
-            store_schema=False,  # the types are Parquet's own, the same for every reader
-        )
+        self._keys = KeySummary(options.bloom)
+        self._writer: pq.ParquetWriter | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -107,7 +94,7 @@ class BaseFileWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Add rows; a row group is written when enough have come together."""
-        self._keys.append(rows.column(RECORD_KEY))
+        self._keys.add(rows.column(RECORD_KEY))
         self._pending.append(rows)
         self._pending_bytes += rows.nbytes
         if self._pending_bytes >= self._options.row_group_bytes:
@@ -117,55 +104,34 @@ class BaseFileWriter:
         """Write the rows that are held back as a row group."""
         if not self._pending:
             return
-        rows = pa.concat_tables(self._pending)
+        rows = pa.concat_tables(self._pending).unify_dictionaries()
         groups = max(1, round(self._pending_bytes / self._options.row_group_bytes))
-        self._writer.write_table(rows, row_group_size=max(1, -(-rows.num_rows // groups)))
+        size = max(1, -(-rows.num_rows // groups))
+        self._open(rows).write_table(rows, row_group_size=size)
         self._written_bytes += self._pending_bytes
         self._pending, self._pending_bytes = [], 0
 
     def close(self) -> None:
         """Write what is left, and the footer."""
         self.flush()
-        self._writer.add_key_value_metadata(self._key_values())
-        self._writer.close()
+        writer = self._open(self._schema.empty_table())
+        writer.add_key_value_metadata({AVRO_SCHEMA: self._avro_schema} | self._keys.key_values())
+        writer.close()
 
-    def _key_values(self) -> dict[str, str]:
-        values = {AVRO_SCHEMA: self._avro_schema}
-        chunks = [chunk for column in self._keys for chunk in column.chunks]
-        keys = pa.chunked_array(chunks, pa.string())
-        if keys.null_count:
-            return values  # a table without meta fields: nobody can look for keys
-        if len(keys):
-            values[MIN_KEY], values[MAX_KEY] = key_bounds(keys)
-        bloom = self._options.bloom
-        if bloom is not None:
-            # A filter sized for more keys than there are is only a larger footer.
-            entries = min(bloom.entries, max(len(keys), _FEWEST_BLOOM_ENTRIES))
-            built = BloomFilter.build(
-                keys,
-                entries=entries,
-                false_positive_rate=bloom.fpp,
-                max_entries=max(entries, bloom.max_entries),
+    def _open(self, rows: pa.Table) -> pq.ParquetWriter:
+        """The writer; the first rows say which columns are worth a dictionary."""
+        if self._writer is None:
+            options = self._options
+            self._writer = pq.ParquetWriter(
+                self._stream,
+                self._schema,
+                compression="none" if options.codec == "uncompressed" else options.codec,
+                use_dictionary=columns_worth_a_dictionary(rows) if options.dictionary else False,
+                data_page_size=options.page_bytes,
+                write_page_checksum=True,
+                store_schema=False,  # the types are Parquet's own, the same for every reader
             )
-            values[BLOOM], values[BLOOM_TYPE] = built.encode(), built.type.value
-        return values
-
-
-def key_bounds(keys: pa.ChunkedArray) -> tuple[str, str]:
-    """The smallest and the largest of some keys, in the order of Java's texts.
-
-    That is the order of UTF-16: characters beyond U+FFFF come before those from U+E000 on, so
-    that it differs from the order of UTF-8 (which is Arrow's) where there are such characters.
-    """
-    if pc.all(pc.string_is_ascii(keys)).as_py() or not _any_beyond_utf16(keys):
-        bounds = pc.min_max(keys).as_py()
-        return bounds["min"], bounds["max"]
-    texts = sorted(keys.to_pylist(), key=lambda text: text.encode("utf-16-be"))
-    return texts[0], texts[-1]
-
-
-def _any_beyond_utf16(keys: pa.ChunkedArray) -> bool:
-    return bool(pc.any(pc.match_substring_regex(keys, "[\U00010000-\U0010ffff]")).as_py())
+        return self._writer
 
 
 class OpenParquet(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types

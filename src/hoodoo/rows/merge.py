@@ -90,12 +90,9 @@ def deletes(
             kind = field_type(schema, field)
             columns.append(pa.nulls(count, kind) if values is None else values.cast(kind))
         absolute = np.logical_and.reduce([_numpy(pc.is_null(column)) for column in columns])
-    empty = pa.table([pa.nulls(count, field.type) for field in schema], schema=_nullable(schema))
+    # Of the schema itself, required columns too, so that it goes together with rows; nobody sees it.
+    empty = pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)
     return Changes(keys, tuple(columns), np.ones(count, bool), absolute, empty)
-
-
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def _flagged(rows: pa.Table) -> Flags:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from hoodoo.errors import InputError
@@ -21,6 +21,8 @@ from hoodoo.spark.keys import named, with_keys
 from hoodoo.spark.schema import arrow_schema
 from hoodoo.spark.session import refusal
 from hoodoo.table.snapshot import Snapshot
+
+_RANK = "_hoodoo_rank"
 
 
 @dataclass(frozen=True)
@@ -113,3 +115,18 @@ def rows_by_partition(frame: DataFrame) -> dict[str, int]:
     """How many rows each partition gets; runs a job."""
     counted = frame.groupBy(PARTITION_PATH).count().collect()
     return {row[0]: row[1] for row in counted}
+
+
+def one_per_key(
+    frame: DataFrame, schema: pa.Schema, merge: MergeRule, keys: Sequence[str]
+) -> DataFrame:
+    """Of rows with the same key, the one that wins by the table's ordering."""
+    order = ordering_of(schema, merge).desc() if merge.by_event_time else sf.col(HASH)
+    ranked = frame.withColumn(_RANK, sf.row_number().over(Window.partitionBy(*keys).orderBy(order)))
+    return ranked.filter(sf.col(_RANK) == 1).drop(_RANK)
+
+
+def ordering_of(schema: pa.Schema, merge: MergeRule) -> Column:
+    """The ordering values of a row as one that compares."""
+    fields = enumerate(merge.ordering_fields)
+    return sf.struct(*(named(schema, field).alias(f"o{n}") for n, field in fields))

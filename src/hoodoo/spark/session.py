@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -24,6 +25,7 @@ _RAISED = re.compile(r"^hoodoo\.errors\.(\w+): (.*)$", re.MULTILINE)
 _PLAIN: Mapping[str, type[HoodooError]] = {
     kind.__name__: kind for kind in (InputError, SchemaMismatch, Unsupported, CommitFailed)
 }
+_NAMED = re.compile(r"^(Caused by: )?[\w.$]+(Error|Exception)\b.*:")
 _REFUSAL = re.compile(r"\[hoodoo:(.*?):hoodoo\]", re.DOTALL)
 
 
@@ -56,7 +58,7 @@ def described(spark: SparkSession, text: str) -> Iterator[None]:
 @contextmanager
 def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Settings of the session for this block; what the user had comes back after it."""
-    before = {key: _setting(spark, key) for key in settings}
+    before: dict[str, Any] = {key: spark.conf.get(key, None) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)
     try:
@@ -67,10 +69,6 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, value)
-
-
-def _setting(spark: SparkSession, key: str) -> str | None:
-    return spark.conf.get(key, None)
 
 
 def refusal(reason: str) -> str:
@@ -92,8 +90,10 @@ def told_plainly() -> Iterator[None]:
         if raised:
             kind, message = raised[-1]
             raise _PLAIN.get(kind, EngineFailed)(message) from error
-        raise EngineFailed(_first_line(text)) from error
+        raise EngineFailed(_gist(text)) from error
 
 
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+def _gist(text: str) -> str:
+    """The last error that Python or Java names, in one line: what Spark says first is general."""
+    named = [line.strip() for line in text.splitlines() if _NAMED.match(line)]
+    return named[-1] if named else " ".join(text.split())[:500]

@@ -19,10 +19,11 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from hoodoo.errors import HoodooError, InputError, StorageError
 from hoodoo.format.completion import Digest
-from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
+from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.stats import WriteStat
 from hoodoo.rows import merge
 from hoodoo.rows.conform import conform
+from hoodoo.rows.keys import record_keys
 from hoodoo.rows.merge import Changes
 from hoodoo.spark.columns import BUCKET, DELETED, HASH, OWN
 from hoodoo.table.base import SliceRead
@@ -152,9 +153,8 @@ def _by_bucket(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
 
 def _changes(plan: BucketPlan, rows: pa.Table) -> Changes:
     context, rule = plan.context, plan.context.ref.properties.merge
-    keys = rows.column(RECORD_KEY)
-    beside = (*OWN, RECORD_KEY, PARTITION_PATH)
-    data = rows.drop_columns([name for name in rows.column_names if name in beside])
+    data = rows.drop_columns([name for name in rows.column_names if name in OWN])
+    keys = record_keys(data, context.ref.properties.keys)  # cheaper than to send them along
     stored = context.schema.append(pa.field(RECORD_KEY, pa.string()))
     if plan.deletes:
         known = [name for name in data.column_names if name in context.schema.names]

@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hoodoo.config.index import INDEX_TYPE, IndexType
+from hoodoo.config.tasks import BULK_INSERT_PARALLELISM, SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
+from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.buckets import bucket_file_id
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileGroupId, FileSlice
@@ -24,7 +26,13 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.spark.columns import GROUP, PLACE
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.index import as_new, bucket, tag
-from hoodoo.spark.prepare import Rows, prepare, prepare_deletes, rows_by_partition
+from hoodoo.spark.prepare import (
+    Rows,
+    one_per_key,
+    prepare,
+    prepare_deletes,
+    rows_by_partition,
+)
 from hoodoo.spark.session import described, session_of, told_plainly
 from hoodoo.spark.stage import Route, Tagged, routes_of, write_streamed, write_tagged
 from hoodoo.table.ref import TableRef
@@ -60,6 +68,11 @@ class _Job:
         with self.phases.timed(name), described(self.spark, text), told_plainly():
             yield
 
+    @property
+    def engine(self) -> SparkEngine:
+        """Runs what is done per file."""
+        return SparkEngine(self.spark, f"hoodoo {self.ref.properties.name}")
+
     def keep(self, frame: DataFrame) -> DataFrame:
         """Rows that are used again: computed once, and dropped when the write ends."""
         frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
@@ -74,8 +87,7 @@ class _Job:
         stage = partial(
             write_tagged, self.spark, work, tagged, routes, deletes=deletes, combine=combine
         )
-        engine = SparkEngine(self.spark, f"hoodoo {self.ref.properties.name}")
-        return execute(self.ref, work, stage, engine, self.phases)
+        return execute(self.ref, work, stage, self.engine, self.phases)
 
 
 @contextmanager
@@ -113,9 +125,10 @@ def delete(ref: TableRef, given: DataFrame) -> CommitResult:
 
 def insert(ref: TableRef, given: DataFrame, *, bulk: bool = False) -> CommitResult:
     """Add rows without looking for their keys; bulk inserts leave existing files alone."""
-    if bulk:
+    if bulk and not _has_buckets(ref):
         return _bulk_insert(ref, given)
-    return _insert(ref, given, OperationType.INSERT, fill=True)
+    operation = OperationType.BULK_INSERT if bulk else OperationType.INSERT
+    return _insert(ref, given, operation, fill=not bulk)
 
 
 def overwrite(ref: TableRef, given: DataFrame, *, whole: bool = False) -> CommitResult:
@@ -148,8 +161,12 @@ Profile = dict[tuple[PartitionPath, str], int]
 """How many rows go to each file group; those that are new, to the empty one."""
 
 
+def _has_buckets(ref: TableRef) -> bool:
+    return ref.config.get(INDEX_TYPE) is IndexType.BUCKET
+
+
 def _located(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Tagged, Profile]:
-    if job.ref.config.get(INDEX_TYPE) is IndexType.BUCKET:
+    if _has_buckets(job.ref):
         return _counted(job, bucket.tag(snapshot, rows))
     rows = replace(rows, frame=job.keep(rows.frame))  # looked at twice
     found = tag(job.spark, snapshot, rows, rows_by_partition(rows.frame))
@@ -159,14 +176,14 @@ def _located(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Tagged, Profile
 
 
 def _as_new(job: _Job, snapshot: Snapshot, rows: Rows) -> DataFrame:
-    if job.ref.config.get(INDEX_TYPE) is IndexType.BUCKET:
+    if _has_buckets(job.ref):
         return bucket.tag(snapshot, rows)
     return as_new(rows.frame)
 
 
 def _counted(job: _Job, frame: DataFrame) -> tuple[Tagged, Profile]:
     """Tagged rows, computed once, and how many of them go where."""
-    frame = job.keep(frame)
+    frame = job.keep(frame.drop(RECORD_KEY, PARTITION_PATH))
     counted = frame.groupBy(PLACE, GROUP).count().collect()
     profile = {(PartitionPath(place), group): count for place, group, count in counted}
     return Tagged(frame, sum(profile.values())), profile
@@ -182,7 +199,7 @@ def _planned(
 ) -> tuple[Work, list[Route]]:
     """The buckets of a write, and which rows go to each."""
     ref, write_id = job.ref, job.ref.env.ids.uuid()
-    if ref.config.get(INDEX_TYPE) is IndexType.BUCKET:
+    if _has_buckets(ref):
         numbered = assign_numbers(
             {(place, bucket.number_in(group)): count for (place, group), count in profile.items()},
             [] if replaced is not None else snapshot.slices(),
@@ -213,12 +230,31 @@ def _planned(
 
 
 def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
-    """Add rows as new files, leaving existing ones alone."""
+    """Rows are written where they are; only those that are to be sorted move."""
     with _writing(ref, given, OperationType.BULK_INSERT) as job:
         with job.phase("prepare"):
             snapshot = take_snapshot(ref)
             rows = prepare(snapshot, given)
+            frame = rows.frame
+            if ref.config.get(COMBINE_BEFORE_INSERT):
+                keys = (PARTITION_PATH, RECORD_KEY)
+                frame = one_per_key(frame, rows.schema, ref.properties.merge, keys)
+            frame = _sorted(ref, frame)
         work = Work(job.operation, snapshot, rows.schema)
-        engine = SparkEngine(job.spark, f"hoodoo {ref.properties.name}")
-        stage = partial(write_streamed, job.spark, rows.frame)
-        return execute(ref, work, stage, engine, job.phases)
+        stage = partial(write_streamed, job.spark, frame)
+        return execute(ref, work, stage, job.engine, job.phases)
+
+
+def _sorted(ref: TableRef, frame: DataFrame) -> DataFrame:
+    """Rows in the order that the settings ask for."""
+    order = (PARTITION_PATH, RECORD_KEY)
+    tasks = ref.config.get(BULK_INSERT_PARALLELISM)
+    match ref.config.get(SORT_MODE):
+        case SortMode.GLOBAL_SORT if tasks:
+            return frame.repartitionByRange(tasks, *order).sortWithinPartitions(*order)
+        case SortMode.GLOBAL_SORT:
+            return frame.sort(*order)
+        case SortMode.PARTITION_SORT:
+            return frame.sortWithinPartitions(*order)
+        case SortMode.NONE:
+            return frame

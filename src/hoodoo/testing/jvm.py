@@ -114,12 +114,14 @@ def _make(archive: Path) -> None:
     joined = read.join(read.groupBy("g").count(), "g").persist()
     joined.repartition(4, "id").mapInArrow(lambda batches: batches, joined.schema).collect()
     joined.sort("id").toArrow()
-    loader = spark.sparkContext._jvm.java.lang.Class
+    context, gateway = spark.sparkContext, spark.sparkContext._gateway
+    assert context._jvm is not None
+    assert gateway is not None
     for name in _MORE_CLASSES:
-        loader.forName(name)
+        context._jvm.java.lang.Class.forName(name)
     spark.stop()
-    # The JVM writes the archive while it ends, and it ends when it sees that this process goes.
-    process = spark.sparkContext._gateway.proc
+    # The JVM writes the archive while it ends, and it ends when nobody holds its input open.
+    process = gateway.proc
     process.stdin.close()
     process.wait(timeout=_MAKE_WITHIN_S)
 

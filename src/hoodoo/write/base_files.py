@@ -13,7 +13,7 @@ from hoodoo.model.files import FileGroupId
 from hoodoo.model.names import BaseFileName, FileId, MarkerKind
 from hoodoo.model.paths import join
 from hoodoo.storage.base import WriteStream
-from hoodoo.write.meta_columns import named
+from hoodoo.write.meta_columns import named, stored_schema
 from hoodoo.write.outputs import Outputs
 
 _MOST_ROWS_AT_ONCE = 131_072
@@ -78,7 +78,7 @@ class BaseFiles:
         context = self._outputs.context
         writer = BaseFileWriter(
             stream,
-            with_meta_fields(context.schema),
+            stored_schema(context.schema),
             avro_schema=with_meta_fields(context.schema_json),
             options=context.parquet_options(),
         )

@@ -17,7 +17,8 @@ from hoodoo.config.write import (
     PAGE_SIZE,
     ROW_GROUP_SIZE,
 )
-from hoodoo.format.parquet import BloomOptions, ParquetOptions
+from hoodoo.format.key_summary import BloomOptions
+from hoodoo.format.parquet import ParquetOptions
 from hoodoo.model.instant import InstantTime
 from hoodoo.table.base import ReadRule
 from hoodoo.table.ref import TableRef

@@ -75,7 +75,13 @@ def execute(
     _tidy_up(ref, begun, repeats=engine.repeats)
     assert completed.completion_time is not None
     totals = WriteTotals.of(stats)
-    log.info("committed time=%s operation=%s %s", completed.requested_time, work.operation, totals)
+    log.info(
+        "committed time=%s operation=%s %s %s",
+        completed.requested_time,
+        work.operation.value,
+        totals,
+        " ".join(f"{phase}_s={took:.3f}" for phase, took in phases.seconds.items()),
+    )
     return CommitResult(completed.requested_time, completed.completion_time, totals, phases.seconds)
 
 

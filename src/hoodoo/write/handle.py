@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -17,14 +17,14 @@ from hoodoo.format.completion import Digest
 from hoodoo.model.names import BaseFileName, LogFileName, MarkerKind, MarkerName
 from hoodoo.model.paths import join
 from hoodoo.model.stats import RuntimeStats, WriteStat
-from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
-from hoodoo.table.base import SliceRead, read_base
-from hoodoo.table.merged import deleted_keys, merged_rows
+from hoodoo.table.base import SliceRead
+from hoodoo.table.merged import deleted_keys
 from hoodoo.write.assign import Bucket, BucketKind
 from hoodoo.write.base_files import BaseFiles
 from hoodoo.write.context import WriteContext
 from hoodoo.write.log_file import encode_changes
+from hoodoo.write.merging import Merging, rows_to_add
 from hoodoo.write.meta_columns import with_meta
 from hoodoo.write.once import Made, write_once
 from hoodoo.write.outputs import Outputs
@@ -143,7 +143,7 @@ def _marker_kind(task: HandleTask) -> MarkerKind:
 
 def _create(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     """Write rows as the base file of a new file group, or of several where one grows too large."""
-    group, rows = task.bucket.group, _rows_to_add(task.changes)
+    group, rows = task.bucket.group, rows_to_add(task.changes)
     files = BaseFiles(outputs, group, MarkerKind.CREATE, rolls_over=task.bucket.rolls_over)
     files.write(with_meta(task.context, rows, group.partition, index=outputs.index, first=0))
     return [
@@ -165,8 +165,11 @@ def _merge(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     group, previous = task.bucket.group, task.bucket.previous
     assert previous is not None
     files = BaseFiles(outputs, group, _marker_kind(task), rolls_over=False)
-    merging = _Merging(task)
-    for rows in merging.rows(outputs.index):
+    assert task.previous is not None
+    # Rows that go to logs are merged by key when they are read, whatever wrote them.
+    by_key = task.context.by_key or task.bucket.kind is BucketKind.APPEND
+    merging = Merging(task.context, task.previous, task.changes, by_key)
+    for rows in merging.rows(index=outputs.index):
         files.write(rows)
     (file,) = files.end()
     return [
@@ -184,51 +187,6 @@ def _merge(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
             prev_base_file=str(previous.base.name) if previous.base else None,
         )
     ]
-
-
-class _Merging:
-    """The rows of a file group once changes are merged into them, and how many were touched."""
-
-    def __init__(self, task: HandleTask) -> None:
-        self._task = task
-        self.inserted = self.updated = self.deleted = 0
-
-    def rows(self, index: int) -> Iterator[pa.Table]:
-        """What stays of the rows so far, then what is new, all with meta columns."""
-        task, context, rule = self._task, self._task.context, self._task.context.read_rule
-        partition, names = task.bucket.group.partition, rule.schema.names
-        # Rows that go to logs are merged by key when they are read, whatever wrote them.
-        if not context.by_key and task.bucket.kind is BucketKind.MERGE:
-            for old in _old_rows(task):
-                yield old.select(names)
-            fresh = _rows_to_add(task.changes)
-            self.inserted = fresh.num_rows
-            yield with_meta(context, fresh, partition, index=index, first=0)
-            return
-        merger = merge.Merger(merge.collapse([task.changes]))
-        for old in _old_rows(task):
-            yield merger.keep(old, rule.keys_of(old), rule.merge).select(names)
-        counts = merger.counts()
-        self.inserted, self.updated = counts["inserted"], counts["updated"]
-        self.deleted = counts["deleted"]
-        yield with_meta(context, merger.rest(), partition, index=index, first=0)
-
-
-def _rows_to_add(changes: Changes) -> pa.Table:
-    """The rows of changes that are no deletes."""
-    return (
-        changes.rows.filter(pa.array(~changes.deleted)) if changes.deleted.any() else changes.rows
-    )
-
-
-def _old_rows(task: HandleTask) -> Iterator[pa.Table]:
-    rule, previous = task.context.read_rule, task.previous
-    assert previous is not None
-    if previous.slice.logs:
-        yield merged_rows(previous)
-        return
-    assert previous.slice.base is not None
-    yield read_base(previous.env, previous.slice.base, rule, rule.schema)
 
 
 def _append(task: HandleTask, outputs: Outputs) -> list[WriteStat]:

@@ -39,7 +39,8 @@ def encode_changes(
     rows = changes.rows.filter(pc.invert(deleted))
     if rows.num_rows:
         full = with_meta(context, rows, group.partition, index=index, first=1)
-        blocks.append(_data_block(context, named(full, group.file_id), schema_json))
+        plain = named(full, group.file_id).cast(with_meta_fields(context.schema))
+        blocks.append(_data_block(context, plain, schema_json))
     keys = changes.keys.filter(deleted)
     if len(keys):
         ordering = _delete_ordering(changes, deleted)

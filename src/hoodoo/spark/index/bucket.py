@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
 from hoodoo.config.index import bucket_rule
 from hoodoo.errors import InputError
@@ -47,16 +48,13 @@ def number_in(group: str) -> int:
 
 def _numbers(rule: BucketRule) -> Column:
     """Keys, and nothing else of the rows, go through Python for this: Spark has no such hash."""
-    if hasattr(sf, "arrow_udf"):
 
-        def by_arrow(keys: pa.Array) -> pa.Array:
-            return pa.array(bucket_numbers(keys, rule), pa.int32())
-
-        return sf.arrow_udf(by_arrow, "int")(RECORD_KEY)
+    def by_arrow(keys: pa.Array) -> pa.Array:
+        return pa.array(bucket_numbers(keys, rule), pa.int32())
 
     def by_pandas(keys: Any) -> Any:
-        import pandas
+        return by_arrow(pa.array(keys, pa.string())).to_pandas()
 
-        return pandas.Series(bucket_numbers(pa.array(keys, pa.string()), rule))
-
-    return sf.pandas_udf(by_pandas, "int", sf.PandasUDFType.SCALAR)(RECORD_KEY)
+    if hasattr(sf, "arrow_udf"):  # from Spark 4.1 on
+        return cast(Column, sf.arrow_udf(by_arrow, "int")(RECORD_KEY))
+    return pandas_udf(by_pandas, "int", PandasUDFType.SCALAR)(RECORD_KEY)

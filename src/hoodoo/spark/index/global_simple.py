@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hoodoo.config.index import UPDATE_PARTITION_PATH
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.merge import MergeRule
-from hoodoo.spark.columns import DELETED, GROUP, HASH, PLACE
+from hoodoo.spark.columns import DELETED, GROUP, PLACE
 from hoodoo.spark.index.stored import located, only_wanted, over_slices
-from hoodoo.spark.keys import named
-from hoodoo.spark.prepare import Rows
+from hoodoo.spark.prepare import Rows, one_per_key, ordering_of
 from hoodoo.spark.schema import spark_schema
 from hoodoo.table.base import SliceRead
 from hoodoo.table.read import read_rule, read_slice, slice_reads
@@ -34,7 +33,11 @@ def tag(
     merge = snapshot.ref.properties.merge
     stored = _stored_rows(spark, snapshot, merge)
     stored = only_wanted(stored, rows.frame, sum(counts.values()))
-    frame = rows.frame if rows.in_all_partitions else _one_per_key(rows.frame, rows.schema, merge)
+    frame = (
+        rows.frame
+        if rows.in_all_partitions
+        else one_per_key(rows.frame, rows.schema, merge, [RECORD_KEY])
+    )
     found = frame.join(stored, RECORD_KEY, "left")
     here = sf.coalesce(sf.col(PLACE), sf.col(PARTITION_PATH))
     stays = sf.struct(
@@ -52,30 +55,13 @@ def tag(
         )
         moves = sf.col(PLACE) != sf.col(PARTITION_PATH)
         if merge.by_event_time:
-            newer = sf.col(_STORED) > _ordering(rows.schema, merge)
+            newer = sf.col(_STORED) > ordering_of(rows.schema, merge)
             found = found.filter(~sf.coalesce(moves & newer, sf.lit(False)))
         targets = sf.when(moves, sf.array(leaves, comes)).otherwise(targets)
     spread = found.withColumn("_hoodoo_target", sf.explode(targets))
     names = (PLACE, GROUP, DELETED)
     spread = spread.withColumns({name: sf.col(f"_hoodoo_target.{name}") for name in names})
     return spread.drop("_hoodoo_target", _STORED)
-
-
-def _one_per_key(frame: DataFrame, schema: pa.Schema, merge: MergeRule) -> DataFrame:
-    """Of incoming rows with one key, in whatever partitions, the one that wins."""
-    order = _ordering(schema, merge).desc() if merge.by_event_time else sf.col(HASH)
-    ranked = Window.partitionBy(RECORD_KEY).orderBy(order)
-    return (
-        frame.withColumn("_hoodoo_rank", sf.row_number().over(ranked))
-        .filter("_hoodoo_rank = 1")
-        .drop("_hoodoo_rank")
-    )
-
-
-def _ordering(schema: pa.Schema, merge: MergeRule) -> Column:
-    return sf.struct(
-        *(named(schema, f).alias(f"o{n}") for n, f in enumerate(merge.ordering_fields))
-    )
 
 
 def _stored_rows(spark: SparkSession, snapshot: Snapshot, merge: MergeRule) -> DataFrame:
@@ -96,6 +82,6 @@ def _stored_rows(spark: SparkSession, snapshot: Snapshot, merge: MergeRule) -> D
 
     stored = over_slices(spark, slice_reads(snapshot, rule, snapshot.slices()), read, schema)
     if fields:
-        stored = stored.withColumn(_STORED, _ordering(snapshot.schema, merge))
+        stored = stored.withColumn(_STORED, ordering_of(snapshot.schema, merge))
         return stored.select(RECORD_KEY, PLACE, GROUP, _STORED)
     return stored.withColumn(_STORED, sf.lit(None).cast("int"))

@@ -44,7 +44,7 @@ def only_wanted(stored: DataFrame, rows: DataFrame, count: int) -> DataFrame:
     """Of stored keys, those whose hash occurs in `rows`: what is joined next is small then."""
     if count > _MOST_BROADCAST:
         return stored
-    wanted = sf.broadcast(rows.select(HASH).distinct())
+    wanted = sf.broadcast(rows.select(HASH))
     hashed = stored.withColumn(HASH, sf.xxhash64(RECORD_KEY))
     return hashed.join(wanted, HASH, "left_semi").drop(HASH).hint("shuffle_hash")
 

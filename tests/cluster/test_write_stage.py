@@ -1,4 +1,4 @@
-"""Executors die and shuffle files vanish in the middle of a write."""
+"""Executors die, shuffle files vanish, and the whole write stage is run again."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from support.drivers import Driver
-from support.faults import DATA, Fault
+from support.faults import Fault
 from support.processes import until
 from support.scenes import Scene
 from support.spark_events import task_ends
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
-SETTINGS = {"spark.sql.adaptive.enabled": "false"}
+SETTINGS: dict[str, str] = {}
 WITHIN_S = 120.0
 WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert")]
 
@@ -33,14 +33,7 @@ def test_executor_killed_in_a_write(
     scene.check_rows()
     victim = scene.faults.happened("death")
     assert victim is not None
-    again = [
-        event
-        for event in scene.faults.events("published", DATA)
-        if event["stage"] == victim["stage"]
-        and event["partition"] == victim["partition"]
-        and event["task"] != victim["task"]
-    ]
-    assert again, "another attempt did the work"
+    assert scene.others_that_published(victim), "another attempt did its work"
     assert task_ends(events, victim["stage"])["ExecutorLostFailure"]
     assert not Path(f"/proc/{victim['pid']}").exists()
     if moment == "half written":
@@ -76,4 +69,25 @@ def test_shuffle_files_lost(
         lambda: task_ends(events, loss["stage"])["FetchFailed"],
         within_s=10,
     )
+    scene.check_swept()
+
+
+@pytest.mark.parametrize(("kind", "operation"), WRITES)
+@pytest.mark.parametrize("fails", [True, False])
+def test_stage_runs_again(
+    spark_driver: Driver, tmp_path: Path, kind: str, operation: str, fails: bool
+) -> None:
+    scene = Scene(tmp_path / "table", kind, operation)
+    policy = {"hoodie.write.fail.on.finalize.marker": fails}
+    scene.begin(spark_driver, request="write_and_repeat", **policy)
+    outcomes = spark_driver.answer(within_s=WITHIN_S)
+
+    scene.check_rows()
+    first = sorted(outcomes["first"])
+    assert len(first) > 1
+    for moment in ("finalized", "committed"):
+        again = sorted(outcomes[moment])
+        assert again == ([["CommitFailed"]] * len(first) if fails else first)
+    published = [event["path"] for event in scene.faults.events("published", r"^part=")]
+    assert sorted(published) == sorted(path for files in first for path in files)
     scene.check_swept()

@@ -1,0 +1,150 @@
+"""The rows of a file group once changes are merged into them, piece by piece.
+
+Memory holds the changes, the keys of some row groups, and a piece of their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hoodoo.format.parquet import OpenParquet, read_rows
+from hoodoo.format.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
+from hoodoo.rows import merge
+from hoodoo.rows.merge import Changes, Merger
+from hoodoo.table.base import SliceRead, base_pieces, fitted, open_base
+from hoodoo.table.merged import merged_pieces
+from hoodoo.write.context import WriteContext
+from hoodoo.write.meta_columns import repeated, stored_schema, with_meta
+
+_KEYS_AT_ONCE = 1_000_000
+_BYTES_AT_ONCE = 64 << 20
+_SAME_FOR_ALL = (PARTITION_PATH, FILE_NAME)
+
+
+@dataclass
+class Merging:
+    """Rows of a slice with changes merged into them, or added to them; and what came of it."""
+
+    context: WriteContext
+    previous: SliceRead
+    changes: Changes
+    by_key: bool
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    def rows(self, *, index: int) -> Iterator[pa.Table]:
+        """The rows that stay, then those that are new, on their way into a base file.
+
+        `index` is that of the handle.
+        """
+        if not self.by_key:
+            yield from map(self._stored, self._pieces())
+            new = rows_to_add(self.changes)
+            self.inserted = new.num_rows
+        else:
+            merger = Merger(merge.collapse([self.changes]))
+            yield from self._staying(merger)
+            new = merger.rest()
+            counts = merger.counts()
+            self.inserted, self.updated = counts["inserted"], counts["updated"]
+            self.deleted = counts["deleted"]
+        partition = self.previous.slice.group.partition
+        yield with_meta(self.context, new, partition, index=index, first=0)
+
+    def _staying(self, merger: Merger) -> Iterator[pa.Table]:
+        """The rows so far that no change replaces or deletes."""
+        rule, base = self.context.read_rule, self.previous.slice.base
+        if self.previous.slice.logs:
+            for rows in _together(self._pieces()):
+                yield self._stored(merger.keep(rows, rule.keys_of(rows), rule.merge))
+            return
+        assert base is not None
+        with open_base(self.previous.env, base) as file:
+            for groups, start in _spans(file):
+                yield from self._staying_in(file, groups, start, merger)
+
+    def _staying_in(
+        self, file: OpenParquet, groups: list[int], start: int, merger: Merger
+    ) -> Iterator[pa.Table]:
+        """The same, of some row groups of a base file: keys decide before the rest is read."""
+        rule, base = self.context.read_rule, self.previous.slice.base
+        assert base is not None
+        deciding = rule.deciding()
+        heads = fitted(read_rows(file, deciding.names, groups), deciding)
+        stays = merger.stays(heads, rule.keys_of(heads), rule.merge)
+        others = pa.schema([f for f in self._read_schema() if f.name not in deciding.names])
+        for first, piece in base_pieces(file, base, others, groups=groups, whole=False):
+            at, count = first - start, piece.num_rows
+            head, mask = heads.slice(at, count), stays[at : at + count]
+            rows = self._stored(piece, head)
+            yield rows if mask.all() else rows.filter(pa.array(mask))
+
+    def _pieces(self) -> Iterator[pa.Table]:
+        """The rows so far, all of them."""
+        wanted, base = self._read_schema(), self.previous.slice.base
+        if self.previous.slice.logs:
+            yield from merged_pieces(self.previous, wanted)
+            return
+        assert base is not None
+        with open_base(self.previous.env, base) as file:
+            for _, rows in base_pieces(file, base, wanted, groups=None, whole=False):
+                yield rows
+
+    def _read_schema(self) -> pa.Schema:
+        return pa.schema([f for f in self.context.read_rule.schema if f.name not in _SAME_FOR_ALL])
+
+    def _stored(self, rows: pa.Table, *more: pa.Table) -> pa.Table:
+        """Columns of rows as base files get them."""
+        partition = self.previous.slice.group.partition
+        found: Mapping[str, pa.ChunkedArray] = {
+            name: table.column(name) for table in (rows, *more) for name in table.column_names
+        }
+        columns = []
+        schema = stored_schema(self.context.schema)
+        for name in schema.names:
+            if name in _SAME_FOR_ALL:
+                columns.append(repeated(partition, rows.num_rows))
+            elif name == COMMIT_TIME:
+                columns.append(found[name].dictionary_encode())
+            else:
+                columns.append(found[name])
+        return pa.table(columns, schema=schema)
+
+
+def rows_to_add(changes: Changes) -> pa.Table:
+    """The rows of changes that are no deletes."""
+    if not changes.deleted.any():
+        return changes.rows
+    return changes.rows.filter(pa.array(~changes.deleted))
+
+
+def _spans(file: OpenParquet) -> Iterator[tuple[list[int], int]]:
+    """Row groups, some at a time if they are small, and the number of their first row."""
+    groups: list[int] = []
+    start = rows = 0
+    for group in range(file.metadata.num_row_groups):
+        groups.append(group)
+        rows += file.metadata.row_group(group).num_rows
+        if rows >= _KEYS_AT_ONCE:
+            yield groups, start
+            groups, start, rows = [], start + rows, 0
+    if groups:
+        yield groups, start
+
+
+def _together(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Pieces put together to larger ones: looking keys up has a price for each."""
+    held: list[pa.Table] = []
+    held_bytes = 0
+    for piece in pieces:
+        held.append(piece)
+        held_bytes += piece.nbytes
+        if held_bytes >= _BYTES_AT_ONCE:
+            yield pa.concat_tables(held)
+            held, held_bytes = [], 0
+    if held:
+        yield pa.concat_tables(held)

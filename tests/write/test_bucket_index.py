@@ -1,0 +1,171 @@
+"""The bucket index: one file group for each bucket, whatever is written, and for good."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.indexed import (
+    BUCKETS,
+    KINDS,
+    SCHEMA,
+    arrow,
+    assert_in_buckets,
+    made,
+    read,
+    rows_in,
+)
+
+import hoodoo
+from hoodoo.errors import ConfigError, WriteConflict
+from hoodoo.model.buckets import BucketRule, bucket_of
+from hoodoo.rows.buckets import bucket_numbers
+from hoodoo.table.ref import open_ref
+from hoodoo.table.snapshot import take_snapshot
+from hoodoo.write import operations
+from hoodoo.write.handle import run_handle
+
+
+def base_files(place: Path) -> list[str]:
+    return sorted(str(file.relative_to(place)) for file in place.rglob("p=*/*.parquet"))
+
+
+@KINDS
+@pytest.mark.parametrize("write", ["insert", "bulk_insert", "upsert", "insert_overwrite"])
+def test_a_bucket_is_one_file_group_however_large(tmp_path: Path, kind: str, write: str) -> None:
+    options = {**BUCKETS, "hoodie.parquet.max.file.size": "2000"}
+    table = made(tmp_path / "t", kind, options, None)
+    rows = [(f"key-{n:05d}", "x", n, n) for n in range(6_000)]
+    getattr(table, write)(arrow(rows))
+    assert len(base_files(tmp_path / "t")) == 3
+    assert_in_buckets(table)
+    assert rows_in(table.to_arrow()) == rows
+
+
+@pytest.mark.parametrize("write", ["insert", "bulk_insert"])
+def test_inserts_go_to_the_buckets_that_are_there(tmp_path: Path, write: str) -> None:
+    """Rows in base files stay beside others of their key; rows in logs take their place."""
+    for kind in ("cow", "mor"):
+        table = made(tmp_path / kind, kind, BUCKETS, None)
+        table.upsert(arrow([(f"k{n}", "x", 1, n) for n in range(9)]))
+        before = {s.group for s in take_snapshot(table._ref).slices()}
+        getattr(table, write)(arrow([("k1", "x", 2, 20), ("new", "x", 2, 30)]))
+        slices = take_snapshot(table._ref).slices()
+        assert {s.group for s in slices} == before
+        assert any(s.logs for s in slices) is (kind == "mor")
+        old = [("k1", "x", 1, 1)] if kind == "cow" else []
+        assert read(table) == sorted(
+            [
+                *((f"k{n}", "x", 1, n) for n in range(9) if n != 1),
+                *(*old, ("k1", "x", 2, 20), ("new", "x", 2, 30)),
+            ]
+        )
+
+
+@KINDS
+def test_inserted_rows_that_are_marked_as_deleted_are_none(tmp_path: Path, kind: str) -> None:
+    schema = pa.schema([("id", pa.string()), ("_hoodie_is_deleted", pa.bool_())])
+    options = {**BUCKETS, "hoodie.bucket.index.num.buckets": "1"}
+    table = hoodoo.create_table(
+        str(tmp_path / "t"), schema=schema, record_key="id", table_type=kind, options=options
+    )
+    for first, second in (("a", "b"), ("c", "d")):
+        table.insert(pa.table([[first, second], [False, True]], schema=schema))
+    assert sorted(table.to_arrow()["id"].to_pylist()) == ["a", "c"]
+
+
+def test_inserts_that_bring_keys_back_merge_like_those_in_logs(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", "mor", {**BUCKETS, "hoodie.bucket.index.num.buckets": "1"}, "ts")
+    table.upsert(arrow([("a", "x", 5, 1), ("b", "x", 5, 1)]))
+    table.delete(["a"])
+    table.insert(arrow([("a", "x", 1, 2), ("b", "x", 6, 2)]))
+    assert read(table) == [("a", "x", 1, 2), ("b", "x", 6, 2)]
+
+
+@KINDS
+def test_overwritten_buckets_are_new_groups(tmp_path: Path, kind: str) -> None:
+    table = made(tmp_path / "t", kind, BUCKETS, None)
+    table.upsert(arrow([(f"k{n}", p, 1, n) for n in range(9) for p in "xy"]))
+    before = {s.group for s in take_snapshot(table._ref).slices()}
+    table.insert_overwrite(arrow([("k1", "x", 2, 1), ("k2", "x", 2, 2)]))
+    after = {s.group for s in take_snapshot(table._ref).slices()}
+    assert after & before == {g for g in before if g.partition == "p=y"}
+    table.upsert(arrow([("k1", "x", 3, 5)]))
+    assert {s.group for s in take_snapshot(table._ref).slices()} == after
+    assert [row for row in read(table) if row[1] == "x"] == [("k1", "x", 3, 5), ("k2", "x", 2, 2)]
+
+
+def test_buckets_by_a_part_of_the_key(tmp_path: Path) -> None:
+    options = {**BUCKETS, "hoodie.bucket.index.hash.field": "p"}
+    table = hoodoo.create_table(
+        str(tmp_path / "t"), schema=SCHEMA, record_key=["id", "p"], options=options
+    )
+    rows = [(f"k{n}", p, 1, n) for n in range(20) for p in ("x", "y")]
+    table.upsert(arrow(rows))
+    table.upsert(arrow(rows))
+    assert read(table) == sorted(rows)
+    names = table.to_arrow().select(["p", "_hoodie_file_name"]).to_pylist()
+    files = {(row["p"], bucket_of(row["_hoodie_file_name"])) for row in names}
+    # Java's hash of a list of "x" is 31 + 120, of "y" 31 + 121.
+    assert files == {("x", 151 % 3), ("y", 152 % 3)}
+
+
+def test_buckets_are_for_good(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    table = made(place, "cow", BUCKETS, None)
+    table.upsert(arrow([(f"k{n}", "x", 1, n) for n in range(9)]))
+    for fewer in (table.upsert, table.insert, table.bulk_insert, table.delete):
+        given = open_with(table, {"hoodie.bucket.index.num.buckets": "2"})
+        with pytest.raises(ConfigError, match=r"num\.buckets.*none of these buckets"):
+            getattr(given, fewer.__name__)(arrow([("k", "x", 1, 1)]))
+    plain = made(tmp_path / "plain", "cow", {}, None)
+    plain.upsert(arrow([("k", "x", 1, 1)]))
+    with pytest.raises(ConfigError):
+        open_with(plain, BUCKETS).upsert(arrow([("k", "x", 1, 1)]))
+    assert read(plain) == [("k", "x", 1, 1)]
+
+
+def open_with(table: Any, options: dict[str, str]) -> Any:
+    return hoodoo.open_table(table.uri, {**BUCKETS, **options})
+
+
+class Interrupted:
+    """Runs tasks one by one, and after the first ones something else."""
+
+    repeats = False
+
+    def __init__(self, meanwhile: Any) -> None:
+        self._meanwhile = [meanwhile]
+
+    def map(self, task: Any, items: Any) -> list[Any]:
+        done = [task(item) for item in items]
+        if task is run_handle and self._meanwhile:
+            self._meanwhile.pop()()
+        return done
+
+
+@KINDS
+def test_two_writers_cannot_both_make_a_bucket(tmp_path: Path, kind: str) -> None:
+    place = str(tmp_path / "t")
+    table = made(place, kind, BUCKETS, None)
+    other = arrow([("a", "x", 1, 1)])
+    same = next(f"k{n}" for n in range(50) if bucket(f"k{n}") == bucket("a"))
+    apart = next(f"k{n}" for n in range(50) if bucket(f"k{n}") != bucket("a"))
+    with pytest.raises(WriteConflict):
+        operations.upsert(
+            open_ref(place, BUCKETS),
+            arrow([(same, "x", 1, 1)]),
+            Interrupted(lambda: table.upsert(other)),
+        )
+    operations.upsert(
+        open_ref(place, BUCKETS),
+        arrow([(apart, "x", 1, 1)]),
+        Interrupted(lambda: table.upsert(arrow([("a", "x", 2, 2)]))),
+    )
+    assert read(table) == sorted([("a", "x", 2, 2), (apart, "x", 1, 1)])
+
+
+def bucket(key: str) -> int:
+    return int(bucket_numbers(pa.array([key]), BucketRule(3, ("id",)))[0])

@@ -1,0 +1,136 @@
+"""Indexes against a dict: random histories of writes, read by us and by the wheel."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.indexed import (
+    BUCKETS,
+    GLOBAL,
+    INDEX,
+    STAYS,
+    Row,
+    arrow,
+    assert_in_buckets,
+    made,
+    read,
+    rows_in,
+)
+
+
+@dataclass
+class Model:
+    """What the table should hold: by key and partition, or, by the global index, by key."""
+
+    is_global: bool
+    by_event: bool
+    moves: bool = True
+    rows: dict[Any, Row] = field(default_factory=dict)
+    place: dict[Any, str] = field(default_factory=dict)
+
+    def key(self, id_: str, partition: str) -> Any:
+        return id_ if self.is_global else (id_, partition)
+
+    def winners(self, given: list[Row]) -> list[Row]:
+        found: dict[Any, Row] = {}
+        for row in given:
+            old = found.get(self.key(*row[:2]))
+            if old is None or not self.by_event or row[2] >= old[2]:
+                found[self.key(*row[:2])] = row
+        return list(found.values())
+
+    def upsert(self, given: list[Row]) -> None:
+        for row in self.winners(given):
+            key = self.key(*row[:2])
+            old = self.rows.get(key)
+            if old is None or not self.by_event or row[2] >= old[2]:
+                if old is None or self.moves:
+                    self.place[key] = row[1]
+                self.rows[key] = row
+
+    def delete(self, ids: list[str], partition: str | None) -> None:
+        for row in list(self.rows.values()):
+            key = self.key(*row[:2])
+            is_there = self.is_global or partition is None or self.place[key] == partition
+            if row[0] in ids and is_there:
+                del self.rows[key]
+
+    def overwrite(self, given: list[Row]) -> None:
+        touched = {row[1] for row in given}
+        for key in [key for key in self.rows if self.place[key] in touched]:
+            del self.rows[key]
+        self.upsert(given)
+
+
+IDS = st.sampled_from([f"key-{n}" for n in range(6)])
+PARTITIONS = st.sampled_from(["x", "y z"])
+ROWS = st.lists(
+    st.tuples(IDS, PARTITIONS, st.integers(0, 3), st.integers(0, 999)), min_size=1, max_size=6
+)
+STEPS = st.one_of(
+    st.tuples(st.just("insert"), ROWS),
+    st.tuples(st.just("upsert"), ROWS),
+    st.tuples(st.just("upsert"), ROWS),
+    st.tuples(st.just("delete"), st.tuples(st.lists(IDS, min_size=1, max_size=3), PARTITIONS)),
+    st.tuples(st.just("delete everywhere"), st.lists(IDS, min_size=1, max_size=2)),
+    st.tuples(st.just("overwrite"), ROWS),
+)
+
+
+def apply(table: Any, model: Model, step: str, given: Any) -> None:
+    match step:
+        case "insert":  # of keys that are not there: an insert does not look for them
+            fresh = [r for r in model.winners(given) if model.key(*r[:2]) not in model.rows]
+            model.upsert(fresh)
+            table.insert(arrow(fresh))
+        case "upsert":
+            model.upsert(given)
+            table.upsert(arrow(given))
+        case "delete":
+            ids, partition = given
+            model.delete(ids, partition)
+            table.delete(pa.table({"id": ids, "p": [partition] * len(ids)}))
+        case "delete everywhere":
+            model.delete(given, None)
+            table.delete(given)
+        case "overwrite":
+            # Where a key is one row of the table, an overwrite may make it two.
+            fresh = [
+                r
+                for r in model.winners(given)
+                if model.place.get(model.key(*r[:2]), r[1]) == r[1]
+                or model.key(*r[:2]) not in model.rows
+            ]
+            model.overwrite(fresh)
+            table.insert_overwrite(arrow(fresh))
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("ordering", ["ts", None])
+@pytest.mark.parametrize(
+    "options",
+    [{INDEX: "BLOOM"}, BUCKETS, GLOBAL, STAYS],
+    ids=["bloom", "bucket", "global", "stays"],
+)
+@settings(max_examples=6)
+@given(steps=st.lists(STEPS, min_size=2, max_size=6))
+def test_histories(
+    options: dict[str, str], ordering: str | None, kind: str, steps: list[tuple[str, Any]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        table = made(f"{folder}/t", kind, options, ordering)
+        model = Model(
+            options[INDEX] == "GLOBAL_SIMPLE", ordering is not None, moves=options is not STAYS
+        )
+        for step, given in steps:
+            apply(table, model, step, given)
+            assert rows_in(table.to_arrow()) == sorted(model.rows.values())
+        assert read(table) == sorted(model.rows.values())
+        if options is BUCKETS:
+            assert_in_buckets(table)
