@@ -61,7 +61,7 @@ sim-nightly: $(READY) ## Simulate ten times as much as the tests do, from anothe
 	HOODOO_SIM_SEEDS=1700 HOODOO_SIM_FIRST_SEED=$(SEED) $(PYTEST) $(APART) tests/sim
 	$(BIN)/python -m hoodoo.testing.sim --scenario same-group --preemptions 2 --cap 5000
 
-bench: $(READY) ## Measure reading, opening and listing
+bench: $(READY) ## Measure reading, opening, listing, commits, and Spark beside its peers (half an hour)
 	$(BIN)/python -m bench
 
 docs: $(READY) ## Write the generated pages of docs/

@@ -1,20 +1,21 @@
-"""CPU seconds of this process and all below it: what noise of other processes does not change."""
+"""CPU seconds of this process and all below it: what other processes take does not change them."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
-PARENT, FIRST_TIME, LAST_TIME = 1, 11, 15
-"""Fields of `stat` after the name: the parent; user and system time, own and of dead children."""
+PARENT, USER, SYSTEM = 1, 11, 12
+"""Fields of a process's `stat`, counted from behind its name."""
 
 
-def tree_seconds() -> float:
-    """Seconds since each was started, of those that live and of those that they waited for."""
-    below, ticks = defaultdict[int, list[int]](list), dict[int, int]()
+def seconds_by_process() -> dict[int, float]:
+    """What each process of this tree has used since it was started; nothing but on Linux."""
+    below, used = defaultdict[int, list[int]](list), dict[int, float]()
     for place in PROC.glob("[0-9]*/stat"):
         try:
             fields = place.read_text().rpartition(")")[2].split()
@@ -22,10 +23,16 @@ def tree_seconds() -> float:
             continue
         pid = int(place.parent.name)
         below[int(fields[PARENT])].append(pid)
-        ticks[pid] = sum(map(int, fields[FIRST_TIME:LAST_TIME]))
-    total, pending = 0, [os.getpid()]
+        used[pid] = (int(fields[USER]) + int(fields[SYSTEM])) / TICKS
+    tree, pending = dict[int, float](), [os.getpid()]
     while pending:
         pid = pending.pop()
-        total += ticks.get(pid, 0)
+        tree[pid] = used.get(pid, 0.0)
         pending += below[pid]
-    return total / TICKS
+    return tree
+
+
+def seconds_since(before: Mapping[int, float]) -> float:
+    """What the tree has used since; of those that ended meanwhile nothing is known any more."""
+    now = seconds_by_process()
+    return sum(max(used - before.get(pid, 0.0), 0.0) for pid, used in now.items())

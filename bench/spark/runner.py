@@ -21,7 +21,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.spark import data, session
-from bench.spark.cpu import tree_seconds
+from bench.spark.cpu import seconds_by_process, seconds_since
 from bench.spark.sides import Delta, Hudi, Plain, Side
 
 
@@ -66,10 +66,10 @@ class Runner:
         os.sync()
         gc.collect()
         self._collect_garbage()
-        cpu, started = tree_seconds(), time.perf_counter()
+        used, started = seconds_by_process(), time.perf_counter()
         phases, checksum = self._act(side, request)
         took = time.perf_counter() - started
-        return Answer(took, tree_seconds() - cpu, phases, checksum)
+        return Answer(took, seconds_since(used), phases, checksum)
 
     def _act(self, side: Side, request: Request) -> tuple[Mapping[str, float], Sequence[int]]:
         match request.verb:

@@ -19,6 +19,8 @@ COMMON = {
     # 200, the default, is for clusters: on two cores it would only slow the peers down.
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.parquet.compression.codec": CODEC,
+    # pyarrow's level; Java's default is 3, which takes longer for files that are hardly smaller.
+    "spark.hadoop.parquet.compression.codec.zstd.level": "1",
 }
 
 

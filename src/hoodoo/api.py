@@ -56,6 +56,13 @@ def open_table(path: str, options: Mapping[str, object] | None = None) -> Table:
     return Table(open_ref(path, options))
 
 
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("hoodoo")` and `df.write.format("hoodoo")` known to a session."""
+    from hoodoo.spark.source import register as make_known
+
+    make_known(spark)
+
+
 class Table:
     """A table: read it, write it, look into it."""
 

@@ -16,12 +16,13 @@ import hoodoo
 from hoodoo.cli.main import COMMANDS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+BY_SPARK = {"write"}  # `test_cli_write.py` runs their examples
 VARYING = (
     (r"(?<!\d)\d{17}(?!\d)", "INSTANT"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
     (r"\b\d+\.\d KiB|\b4 KiB", "SIZE"),  # depends on the Parquet writer
     (r"\S+ on \S+, process \d+", "PROCESS"),
-    (r"\b\d+m \d+s\b", "AGE"),
+    (r"\b\d+m \d+s\b|\b\d+ s ago", "AGE"),
     (r"-{2,}|(?<= ) +", ""),  # and with it the width of columns
 )
 
@@ -51,11 +52,13 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hoodoo_cli) -
         command, _, expected = block.partition("\n")
         program, *words = shlex.split(command.removeprefix("$ "))
         assert program == "hoodoo"
+        commands.add(words[0])
+        if words[0] in BY_SPARK:
+            continue
         if expected.startswith("rolled back"):
             instant = kill_a_writer(tmp_path / "trips")
             words = [instant if word.isdigit() else word for word in words]
         ran = hoodoo_cli(*words)
         assert ran.code == 0, ran.err
         assert alike(ran.out.replace(str(tmp_path), "/data")) == alike(expected), command
-        commands.add(words[0])
     assert commands == {"lock", *(command.__name__ for command in COMMANDS)}

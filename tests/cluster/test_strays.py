@@ -54,7 +54,7 @@ def test_both_attempts_finish(
     scene = Scene(tmp_path / "table", kind, operation)
     scene.begin(
         spark_driver,
-        Fault("slow", "wait", "publish"),
+        Fault("slow", "wait", "publish", scene.files),
         Fault("twin", "wait", "published", COMPLETION, twin_of="slow"),
     )
     slow, twin = happened(scene, "slow"), happened(scene, "twin")
@@ -74,15 +74,19 @@ def test_both_attempts_finish(
     scene.check_swept()
 
 
-@pytest.mark.parametrize(("kind", "operation"), WRITES)
-@pytest.mark.parametrize("moment", ["write", "publish"])
+@pytest.mark.parametrize(
+    ("kind", "operation", "moment"),
+    [
+        *((*write, "publish") for write in WRITES),
+        ("cow", "upsert", "write"),  # a log file is written in one go
+        ("cow", "bulk_insert", "write"),
+    ],
+)
 def test_stray_goes_on_after_the_commit(
     spark_driver: Driver, tmp_path: Path, kind: str, operation: str, moment: str
 ) -> None:
-    if kind == "mor" and moment == "write":
-        pytest.skip("a log file is written in one go")
     scene = Scene(tmp_path / "table", kind, operation)
-    scene.begin(spark_driver, Fault("stray", "wait", moment))
+    scene.begin(spark_driver, Fault("stray", "wait", moment, scene.files))
     spark_driver.answer(within_s=WITHIN_S)
     scene.check_rows()
     stray = happened(scene, "stray")
@@ -99,15 +103,18 @@ def test_stray_goes_on_after_the_commit(
     scene.check_swept()
 
 
-@pytest.mark.parametrize(("kind", "operation"), WRITES)
+@pytest.mark.parametrize(
+    ("kind", "operation", "partition_by"),
+    [("cow", "upsert", "part"), ("mor", "upsert", None), ("cow", "bulk_insert", None)],
+)
 def test_stray_dies_over_a_published_file(
-    spark_driver: Driver, tmp_path: Path, kind: str, operation: str
+    spark_driver: Driver, tmp_path: Path, kind: str, operation: str, partition_by: str | None
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation)
+    scene = Scene(tmp_path / "table", kind, operation, partition_by=partition_by)
     scene.begin(
         spark_driver,
-        Fault("stray", "wait", "publish"),
-        Fault("death", "kill_worker", "published", same_as="stray"),
+        Fault("stray", "wait", "publish", scene.files),
+        Fault("death", "kill_worker", "published", scene.files, same_as="stray"),
     )
     spark_driver.answer(within_s=WITHIN_S)
     stray = happened(scene, "stray")

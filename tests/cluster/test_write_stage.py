@@ -14,6 +14,10 @@ from support.spark_events import task_ends
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 SETTINGS: dict[str, str] = {}
+SORTED = {
+    "hoodie.bulkinsert.sort.mode": "GLOBAL_SORT",
+    "hoodie.bulkinsert.shuffle.parallelism": 6,
+}
 WITHIN_S = 120.0
 WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert")]
 
@@ -27,7 +31,7 @@ def test_executor_killed_in_a_write(
     # A log file is written in one go.
     early = "publish" if kind == "mor" else "write"
     when = "published" if moment == "published" else early
-    scene.begin(spark_driver, Fault("death", "kill_executor", when))
+    scene.begin(spark_driver, Fault("death", "kill_executor", when, scene.files))
     spark_driver.answer(within_s=WITHIN_S)
 
     scene.check_rows()
@@ -46,7 +50,7 @@ def test_executor_killed_in_a_write(
     [
         ("cow", "upsert", {}),
         ("mor", "upsert", {}),
-        ("cow", "bulk_insert", {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}),
+        ("cow", "bulk_insert", SORTED),
     ],
 )
 def test_shuffle_files_lost(
@@ -58,7 +62,7 @@ def test_shuffle_files_lost(
     options: dict[str, object],
 ) -> None:
     scene = Scene(tmp_path / "table", kind, operation)
-    scene.begin(spark_driver, Fault("loss", "lose_shuffle", "publish"), **options)
+    scene.begin(spark_driver, Fault("loss", "lose_shuffle", "publish", scene.files), **options)
     spark_driver.answer(within_s=WITHIN_S)
 
     scene.check_rows()

@@ -1,4 +1,4 @@
-"""Apache Hudi and we write one table in turns, by the same index: each finds what the other wrote."""
+"""Apache Hudi and we write one table in turns, by one index: each finds what the other wrote."""
 
 from __future__ import annotations
 

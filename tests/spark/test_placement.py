@@ -22,6 +22,8 @@ def test_each_number_leads_to_its_task(spark: SparkSession, tasks: int) -> None:
 
 def test_spark_repartitions_by_that_hash(spark: SparkSession) -> None:
     numbers = leading_numbers(5)
-    rows = spark.createDataFrame([(task, n) for task, n in enumerate(numbers)] * 3, "task int, n int")
+    rows = spark.createDataFrame(
+        [(task, n) for task, n in enumerate(numbers)] * 3, "task int, n int"
+    )
     placed = rows.repartition(5, "n").select("task", sf.spark_partition_id().alias("there"))
     assert {(row.task, row.there) for row in placed.collect()} == {(n, n) for n in range(5)}

@@ -30,6 +30,7 @@ from support.processes import Journal, until
 
 DATA = r"^(?!\.hoodie/).*(\.parquet|\.log\.\d+_[\d-]+)$"
 """Paths of data files."""
+LOG = r"\.log\.\d+_[\d-]+$"
 COMPLETION = r"^\.hoodie/\.aux/hoodoo/completion/"
 LONGEST_WAIT_S = 60.0
 
@@ -157,7 +158,8 @@ def _is_for_me(faults: Faults, fault: Fault) -> bool:
 
 
 def _kill_executor(faults: Faults, fault: Fault, file: LocalWrite) -> None:
-    file._draft.file.flush()
+    if not file.closed:
+        file._draft.file.flush()
     os.kill(executor_pid(), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 

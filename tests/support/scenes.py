@@ -12,7 +12,7 @@ from processes.soundness import check_sound, recover_wholly
 import hoodoo
 from hoodoo.storage.local import LocalStorage
 from support.drivers import Driver
-from support.faults import DATA, Fault, Faults
+from support.faults import DATA, LOG, Fault, Faults
 from support.wheel import wheel_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
@@ -21,6 +21,7 @@ ROWS = 300
 WRITING: Mapping[str, object] = {
     "hoodie.client.heartbeat.interval_in_ms": 2000,
     "hoodie.client.heartbeat.tolerable.misses": 10,
+    "hoodie.parquet.small.file.limit": 0,  # else new rows would turn log files into base files
 }
 MENDING: Mapping[str, object] = {
     "hoodie.client.heartbeat.interval_in_ms": 1000,
@@ -38,15 +39,21 @@ def model(first: int, count: int, v: int) -> Model:
 
 
 class Scene:
-    """A table with rows in every partition, which gets a write by Spark."""
+    """A table with rows in every partition, which gets a write by Spark.
 
-    def __init__(self, place: Path, kind: str, operation: str) -> None:
+    `files` are those that faults should happen to: log files if the table has some.
+    """
+
+    def __init__(
+        self, place: Path, kind: str, operation: str, *, partition_by: str | None = "part"
+    ) -> None:
         self.place, self.operation = place, operation
+        self.files = LOG if kind == "mor" else DATA
         self.rows = model(0, ROWS, 1)
         self.faults = Faults(place)
         self._storage = LocalStorage(str(place))
         table = hoodoo.create_table(
-            str(place), schema=SCHEMA, record_key="id", partition_by="part", table_type=kind
+            str(place), schema=SCHEMA, record_key="id", partition_by=partition_by, table_type=kind
         )
         listed = [{"id": key, "part": part, "v": v} for key, (part, v) in self.rows.items()]
         table.insert(pa.Table.from_pylist(listed, SCHEMA))

@@ -112,19 +112,56 @@ def test_buckets_by_a_part_of_the_key(tmp_path: Path) -> None:
     assert files == {("x", 151 % 3), ("y", 152 % 3)}
 
 
-def test_buckets_are_for_good(tmp_path: Path) -> None:
-    place = str(tmp_path / "t")
-    table = made(place, "cow", BUCKETS, None)
+WRITES = pytest.mark.parametrize(
+    "write", ["upsert", "insert", "bulk_insert", "insert_overwrite", "delete"]
+)
+ONE = arrow([("k", "x", 1, 1)])
+
+
+@WRITES
+@pytest.mark.parametrize("count", ["2", "1"])
+def test_the_number_of_buckets_is_for_good(tmp_path: Path, write: str, count: str) -> None:
+    table = made(tmp_path / "t", "cow", BUCKETS, None)
     table.upsert(arrow([(f"k{n}", "x", 1, n) for n in range(9)]))
-    for fewer in (table.upsert, table.insert, table.bulk_insert, table.delete):
-        given = open_with(table, {"hoodie.bucket.index.num.buckets": "2"})
-        with pytest.raises(ConfigError, match=r"num\.buckets.*none of these buckets"):
-            getattr(given, fewer.__name__)(arrow([("k", "x", 1, 1)]))
+    fewer = open_with(table, {"hoodie.bucket.index.num.buckets": count})
+    with pytest.raises(ConfigError, match=r"num\.buckets.*none of these buckets"):
+        getattr(fewer, write)(ONE)
+
+
+@WRITES
+def test_a_table_has_buckets_from_its_first_write_on(tmp_path: Path, write: str) -> None:
     plain = made(tmp_path / "plain", "cow", {}, None)
-    plain.upsert(arrow([("k", "x", 1, 1)]))
-    with pytest.raises(ConfigError):
-        open_with(plain, BUCKETS).upsert(arrow([("k", "x", 1, 1)]))
-    assert read(plain) == [("k", "x", 1, 1)]
+    plain.upsert(ONE)
+    with pytest.raises(ConfigError, match="none of these buckets"):
+        getattr(open_with(plain, {}), write)(ONE)
+    bucketed = made(tmp_path / "buckets", "cow", BUCKETS, None)
+    bucketed.upsert(ONE)
+    with pytest.raises(ConfigError, match="has a bucket index: set BUCKET"):
+        getattr(hoodoo.open_table(bucketed.uri), write)(ONE)
+    assert read(plain) == read(bucketed) == [("k", "x", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.index.type", "SIMPLE"),
+        ("hoodie.bucket.index.num.buckets", "4"),
+        ("hoodie.bucket.index.hash.field", "p"),
+    ],
+)
+def test_what_the_table_says_of_buckets_holds(tmp_path: Path, key: str, value: str) -> None:
+    table = hoodoo.create_table(str(tmp_path / "t"), schema=SCHEMA, record_key=["id", "p"])
+    properties = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    lines = [f"{name}={text}" for name, text in BUCKETS.items()]
+    properties.write_text("\n".join([properties.read_text(), *lines, ""]))
+    hoodoo.open_table(table.uri).upsert(ONE)
+    hoodoo.open_table(table.uri, {"hoodie.bucket.index.hash.field": "id,p"}).upsert(ONE)
+    assert {bucket_of(s.group.file_id) for s in take_snapshot(open_ref(table.uri)).slices()} < {
+        *range(3)
+    }
+    with pytest.raises(ConfigError, match="the table was made with") as caught:
+        hoodoo.open_table(table.uri, {key: value}).upsert(ONE)
+    assert caught.value.key == key
 
 
 def open_with(table: Any, options: dict[str, str]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -134,3 +135,25 @@ def test_histories(
         assert read(table) == sorted(model.rows.values())
         if options is BUCKETS:
             assert_in_buckets(table)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {INDEX: "BLOOM"}, GLOBAL, STAYS],
+    ids=["simple", "bloom", "global", "stays"],
+)
+@pytest.mark.parametrize("ordering", ["ts", None])
+def test_a_key_that_was_deleted_here_and_lives_there(
+    tmp_path: Path, options: dict[str, str], ordering: str | None
+) -> None:
+    """Inserted anew, it has two file groups; an update goes to the one where it lives."""
+    table = made(
+        tmp_path / "t", "mor", {**options, "hoodie.parquet.small.file.limit": "0"}, ordering
+    )
+    table.upsert(arrow([("a", "x", 1, 1), ("b", "x", 1, 1)]))
+    table.delete(["a"])
+    table.insert(arrow([("a", "x", 2, 2)]))
+    table.upsert(arrow([("a", "x", 3, 3)]))
+    assert read(table) == [("a", "x", 3, 3), ("b", "x", 1, 1)]
+    table.delete(["a"])
+    assert read(table) == [("b", "x", 1, 1)]

@@ -33,7 +33,7 @@ def the_slice(table: HandMade) -> SliceRead:
 def found(read: SliceRead, *keys: str, by_range: bool = True) -> list[str]:
     wanted = pa.array(keys, pa.string())
     answer = find_keys(read, wanted, by_range=by_range).to_pylist()
-    assert answer == search(KeySearch(read, wanted, by_range)).to_pylist()
+    assert answer == search(KeySearch(read, wanted, by_range)).present.to_pylist()
     return list(answer)
 
 

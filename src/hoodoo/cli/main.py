@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from hoodoo import __version__
-from hoodoo.cli import create, lock, look, mend
+from hoodoo.cli import create, lock, look, mend, write
 from hoodoo.cli.output import print_error, print_line
 from hoodoo.errors import HoodooError
 
@@ -28,6 +28,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     look.timeline,
     look.files,
     look.scan,
+    write.write,
     mend.recover,
     mend.rollback,
 )

@@ -3,6 +3,9 @@
 The body names the attempt. A beat replaces the file on condition that it is as this attempt left
 it, so an attempt that was taken over, or whose file was removed, notices at its next beat, and
 stops for good: others may be undoing its work.
+
+An attempt may be at work in several processes, at once or one after the other (`resume`). They
+beat the same file; a beat of one of them is as good as one's own.
 """
 
 from __future__ import annotations
@@ -37,14 +40,25 @@ class Heartbeat:
     """The heartbeat of one attempt at an instant; it beats beside the work until stopped."""
 
     def __init__(
-        self, env: Env, instant: InstantTime, beat: Beat, *, etag: str, sent_at: float
+        self,
+        env: Env,
+        instant: InstantTime,
+        beat: Beat,
+        *,
+        etag: str,
+        sent_at: float,
+        seen_at: float | None = None,
     ) -> None:
-        """`sent_at`: the monotonic time just before the file with this body was written."""
+        """`sent_at`: the monotonic time just before the file with this body was written.
+
+        `seen_at`: one at which this was still the newest version; `sent_at` unless known better.
+        """
         self._env = env
         self.instant = instant
         self.attempt = beat
         self.phase = beat.phase
         self._etag = etag
+        self._seen_at = sent_at if seen_at is None else seen_at
         self._confirmed_at = sent_at
         self._lost: str | None = None
         self._timer: Timer | None = None
@@ -71,7 +85,8 @@ class Heartbeat:
         except StorageError as error:
             log.warning("beat_failed instant=%s error=%s", self.instant, error)
         else:
-            self.attempt, self._etag, self._confirmed_at = sent, info.etag, sent_at
+            self.attempt, self._etag = sent, info.etag
+            self._confirmed_at = self._seen_at = sent_at
 
     def check(self) -> None:
         """Fail unless this attempt surely still counts as alive. Raises `HeartbeatLost`.
@@ -90,7 +105,7 @@ class Heartbeat:
         except NotFound:
             self._lose("its heartbeat is gone")
         else:
-            self._is_mine(body)
+            self._own(body)
         self.check()
 
     def stop(self) -> None:
@@ -113,7 +128,7 @@ class Heartbeat:
 
     def _look(self, sent: Beat, sent_at: float) -> None:
         """A beat failed, or its answer was lost: whose is the file, and which beat is in it?"""
-        path = paths.heartbeat(self.instant)
+        path, looked_at = paths.heartbeat(self.instant), self._env.clock.monotonic()
         try:
             etag = self._env.storage.stat(path).etag
             body = read_beat(self._env, self.instant)
@@ -123,17 +138,23 @@ class Heartbeat:
         except StorageError as error:  # the next beat will look again
             log.warning("beat_unknown instant=%s error=%s", self.instant, error)
             return
-        if self._is_mine(body):
-            self._etag = etag
-            if body == sent:
-                self.attempt, self._confirmed_at = sent, sent_at
+        own = self._own(body)
+        if own is None:
+            return
+        if own == sent:
+            self.attempt, self._confirmed_at = sent, sent_at
+        elif etag != self._etag:
+            # Another process of this attempt has beaten, after the file was last seen.
+            self.attempt = replace(self.attempt, seq=own.seq)
+            self._confirmed_at = max(self._confirmed_at, self._seen_at)
+        self._etag, self._seen_at = etag, looked_at
 
-    def _is_mine(self, body: Beat | None) -> bool:
-        """Whether this attempt wrote this body; if not, the instant is lost."""
+    def _own(self, body: Beat | None) -> Beat | None:
+        """The body if this attempt wrote it; if not, the instant is lost."""
         if body is not None and body.is_same_attempt(self.attempt):
-            return True
+            return body
         self._lose(f"taken over by {body or 'a foreign writer'}")
-        return False
+        return None
 
     def _lose(self, reason: str) -> None:
         self._lost = self._lost or reason

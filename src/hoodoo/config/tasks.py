@@ -32,7 +32,7 @@ UPSERT_PARALLELISM = Key(
     "hoodie.upsert.shuffle.parallelism",
     integer(0),
     0,
-    "Tasks that look for the keys of an upsert; 0 leaves the number to Spark.",
+    "Tasks that look for the keys of an upsert; 0: one per 250,000 rows, one per core.",
 )
 FAIL_ON_FINALIZE_MARKER = Key(
     "hoodie.write.fail.on.finalize.marker",

@@ -25,13 +25,13 @@ def columns_worth_a_dictionary(rows: pa.Table) -> list[str]:
 def _is_crowded(column: pa.ChunkedArray) -> bool:
     """Whether the distinct values of a column are surely more than a dictionary holds."""
     type_ = column.type
-    if pt.is_nested(type_) or pt.is_dictionary(type_) or pt.is_boolean(type_) or not len(column):
+    if pt.is_nested(type_) or pt.is_dictionary(type_) or column.nbytes <= _MOST_BYTES:
         return False
     step = max(1, len(column) // _SAMPLE)
     sample = column.take(pa.array(np.arange(0, len(column), step)))
     width = sample.nbytes / len(sample)
     distinct = _likely_distinct(pc.count_distinct(sample).as_py(), len(sample), len(column))
-    return distinct * width > _MOST_BYTES
+    return bool(distinct * width > _MOST_BYTES)
 
 
 def _likely_distinct(found: int, sampled: int, total: int) -> float:

@@ -21,6 +21,7 @@ BLOOM = "org.apache.hudi.bloomfilter"
 BLOOM_TYPE = "hoodie_bloom_filter_type_code"
 
 _FEWEST_BLOOM_ENTRIES = 1_000
+_MANY = 100_000
 _CROWDING = 8  # a base file of the usual size has a million keys, a filter has room for 120,000
 
 
@@ -43,52 +44,49 @@ class KeySummary:
 
     A filter that takes more keys than it is made for is better, and cheaper, with few hashes of
     each key: with as many as Apache Hudi makes, at ten times the keys nearly all bits are set. So
-    keys are held until it is known on which side they are.
+    keys are held until it is known on which side they are, and until they are worth the effort.
     """
 
     def __init__(self, bloom: BloomOptions | None) -> None:
         self._bloom = bloom
-        self._count = 0
         self._has_nulls = False
-        self._bounds: tuple[str, str] | None = None
-        self._held: list[pa.ChunkedArray] = []
+        self._held: list[pa.Array] = []
+        self._held_count = 0
+        self._bounds: tuple[str, ...] = ()
         self._crowded: FilterBuilder | None = None
 
     def add(self, keys: pa.ChunkedArray) -> None:
         """Take note of keys."""
         self._has_nulls = self._has_nulls or bool(keys.null_count)
-        if self._has_nulls or not len(keys):
+        if self._has_nulls:
             return
-        self._count += len(keys)
-        low, high = key_bounds(keys)
-        if self._bounds is not None:
-            low, high = key_bounds(pa.chunked_array([[low, high, *self._bounds]]))
-        self._bounds = low, high
-        if self._bloom is None:
+        self._held += keys.chunks
+        self._held_count += len(keys)
+        if self._held_count <= (self._bloom.capacity if self._bloom else _MANY):
             return
-        self._held.append(keys)
-        if self._count > self._bloom.capacity:
-            if self._crowded is None:
-                self._crowded = self._builder(self._bloom, crowding=_CROWDING)
-            self._put_held(self._crowded)
+        if self._bloom is not None and self._crowded is None:
+            self._crowded = self._builder(self._bloom, crowding=_CROWDING)
+        self._take_held(self._crowded)
 
     def key_values(self) -> dict[str, str]:
         """The footer's key-values; none for a file without keys that one could look for."""
         if self._has_nulls:
             return {}
+        builder = self._crowded
+        if self._bloom is not None and builder is None:
+            builder = self._builder(self._bloom)
+        self._take_held(builder)
         values = {}
-        if self._bounds is not None:
+        if self._bounds:
             values[MIN_KEY], values[MAX_KEY] = self._bounds
-        if self._bloom is not None:
-            builder = self._crowded or self._builder(self._bloom)
-            self._put_held(builder)
+        if builder is not None:
             built = builder.build()
             values[BLOOM], values[BLOOM_TYPE] = built.encode(), built.type.value
         return values
 
     def _builder(self, bloom: BloomOptions, *, crowding: int = 1) -> FilterBuilder:
         # A filter sized for more keys than there are is only a larger footer.
-        entries = min(bloom.entries, max(self._count, _FEWEST_BLOOM_ENTRIES))
+        entries = min(bloom.entries, max(self._held_count, _FEWEST_BLOOM_ENTRIES))
         return FilterBuilder(
             entries=entries,
             false_positive_rate=bloom.fpp,
@@ -96,10 +94,15 @@ class KeySummary:
             crowding=crowding,
         )
 
-    def _put_held(self, builder: FilterBuilder) -> None:
-        for keys in self._held:
-            builder.add(keys)
-        self._held.clear()
+    def _take_held(self, builder: FilterBuilder | None) -> None:
+        keys = pa.chunked_array(self._held, pa.string())
+        if len(keys):
+            bounds = key_bounds(keys)
+            known = pa.chunked_array([[*bounds, *self._bounds]])
+            self._bounds = key_bounds(known) if self._bounds else bounds
+            if builder is not None:
+                builder.add(keys)
+        self._held, self._held_count = [], 0
 
 
 def key_bounds(keys: pa.ChunkedArray) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from hoodoo.concurrency.liveness import default_expiry_ms, store_time_ms
 from hoodoo.concurrency.markers import delete_markers, marker_instants
 from hoodoo.errors import NotFound, naming
 from hoodoo.format import json_object
+from hoodoo.format.completion import decode_final, encode_final
 from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
 from hoodoo.model.instant import InstantTime, is_instant_time
@@ -38,7 +39,7 @@ class Swept:
 
     data_files: tuple[str, ...] = ()
     leftovers: tuple[str, ...] = ()
-    """Heartbeats, markers, claims, notes and temporary files."""
+    """Heartbeats, markers of all kinds, claims, notes and temporary files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,15 @@ class _Facts:
 def sweep(ref: TableRef) -> Swept:
     """Remove leftovers of instants that have ended.
 
-    Order: facts (markers, heartbeats, store's time, timeline last: an instant whose marker was
-    seen is on it, unless it has ended); data files, then the markers that announced them.
+    Order: facts (markers of both kinds, heartbeats, store's time, timeline last: an instant whose
+    marker was seen is on it, unless it has ended); data files, then the markers that announced
+    them.
     Crash: the next sweep goes on.
     """
     refuse_unwritable(ref)
     env = ref.env
     marked = marker_instants(env)
+    told = list(env.storage.list_directories(paths.COMPLETIONS))
     facts = _load_facts(ref)
     data: list[str] = []
     other: list[str] = []
@@ -75,7 +78,9 @@ def sweep(ref: TableRef) -> Swept:
             data += sweep_instant(ref, facts.timeline, instant)
             other.append(paths.marker_directory(instant))
     data += _sweep_noted(ref, facts, other)
+    data += _sweep_finalized(ref, facts, other)
     old = [
+        *_old_completions(ref, facts, told),
         *(paths.heartbeat(time) for time in facts.heartbeats if facts.is_settled(time)),
         *_old_claims(ref, facts),
         *_old_probes(ref, facts),
@@ -153,6 +158,42 @@ def _sweep_noted(ref: TableRef, facts: _Facts, other: list[str]) -> list[str]:
         else:
             other += delete_files(env, [entry.path])
     return data
+
+
+def _sweep_finalized(ref: TableRef, facts: _Facts, other: list[str]) -> list[str]:
+    """Look, one and two expiries after a commit, for files of tasks that outlived it.
+
+    The finalize marker names the partitions that they were about. It stays until then, so that
+    tasks find it, and goes for rolled back instants too, whose files have a note of their own.
+    """
+    env = ref.env
+    data: list[str] = []
+    for entry in list(env.storage.list(paths.FINALS)):
+        instant = InstantTime(entry.path.rpartition("/")[2])
+        is_young = facts.now_ms - entry.modified_ms <= facts.expiry_ms
+        if is_young or not facts.is_settled(instant):
+            continue
+        with naming(entry.path):
+            final = decode_final(env.storage.read(entry.path))
+        if facts.timeline.find(instant) is not None:
+            places = {stat.partition_path for stat in final.stats or () if stat.partition_path}
+            found = list(present(env, instant, sorted(places)))
+            data += delete_files(env, strays_of(ref, facts.timeline, instant, found))
+        if final.rounds + 1 < _ROUNDS:
+            env.storage.put(entry.path, encode_final(replace(final, rounds=final.rounds + 1)))
+        else:
+            other += delete_files(env, [entry.path])
+    return data
+
+
+def _old_completions(ref: TableRef, facts: _Facts, told: Iterable[str]) -> list[str]:
+    """What handles said to each other, once their instant has ended."""
+    return [
+        entry.path
+        for name in told
+        if is_instant_time(name) and facts.is_settled(InstantTime(name))
+        for entry in ref.env.storage.list(f"{paths.COMPLETIONS}/{name}", recursive=True)
+    ]
 
 
 def _old_claims(ref: TableRef, facts: _Facts) -> list[str]:

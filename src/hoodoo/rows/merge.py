@@ -90,7 +90,7 @@ def deletes(
             kind = field_type(schema, field)
             columns.append(pa.nulls(count, kind) if values is None else values.cast(kind))
         absolute = np.logical_and.reduce([_numpy(pc.is_null(column)) for column in columns])
-    # Of the schema itself, required columns too, so that it goes together with rows; nobody sees it.
+    # Of the schema itself, required columns too, to go together with rows; nobody sees it.
     empty = pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)
     return Changes(keys, tuple(columns), np.ones(count, bool), absolute, empty)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+PREFIX = "_hoodoo_"
+"""What the names of all of them begin with; users' columns do not."""
+
 HASH = "_hoodoo_hash"
 """A hash of the record key (64 bits): decides where new rows go, and tells inputs apart."""
 PLACE = "_hoodoo_place"

@@ -79,8 +79,23 @@ def _comparison(column: Column, op: str, value: Any, type_: pa.DataType) -> Colu
     # To Spark NaN is the largest number and equal to itself; to Arrow it is neither.
     if isinstance(value, float) and math.isnan(value):
         return column.isNotNull() if op == "!=" else sf.lit(False)
+    if pt.is_floating(type_) and op != "!=":
+        return _of_numbers(column, op, value, type_) & ~sf.isnan(column)
+    return _compared(column, op, value, type_)
+
+
+def _of_numbers(column: Column, op: str, value: Any, type_: pa.DataType) -> Column:
+    """A comparison of floats; Parquet's readers take -0.0 for less than 0.0 and skip its rows."""
+    if value != 0 or op in ("<", ">"):
+        return _compared(column, op, value, type_)
+    if op == "=":
+        return _of_numbers(column, ">=", 0, type_) & _of_numbers(column, "<=", 0, type_)
+    return _compared(column, op, -0.0 if op == ">=" else 0.0, type_)
+
+
+def _compared(column: Column, op: str, value: Any, type_: pa.DataType) -> Column:
     result: Column = _OPERATIONS[op](column, _literal(value, type_))
-    return result & ~sf.isnan(column) if pt.is_floating(type_) and op != "!=" else result
+    return result
 
 
 def _literal(value: Any, type_: pa.DataType) -> Column:

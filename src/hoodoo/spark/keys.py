@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.keys import EMPTY_KEY, NULL_KEY, NULL_PARTITION, KeyRule
+from hoodoo.rows.conform import conform
 from hoodoo.rows.keys import field_type, partition_paths, record_keys
 from hoodoo.spark.session import refusal
 
@@ -29,7 +30,7 @@ def with_keys(
 ) -> DataFrame:
     """The rows with their record keys and, unless told otherwise, partition paths.
 
-    `schema` tells the columns of `rows` as Arrow types.
+    `schema` is the table's: values are spelled as its types are, not as those that come.
     """
     fields = (*rule.record_fields, *(rule.partition_fields if paths else ()))
     if (
@@ -39,7 +40,7 @@ def with_keys(
     ):
         path = partition_path(schema, rule) if paths else sf.lit(None).cast("string")
         return rows.withColumns({RECORD_KEY: record_key(schema, rule), PARTITION_PATH: path})
-    return _with_keys_by_arrow(rows, rule, paths=paths)
+    return _with_keys_by_arrow(rows, schema, rule, fields, paths=paths)
 
 
 def record_key(schema: pa.Schema, rule: KeyRule) -> Column:
@@ -111,16 +112,20 @@ def _is_native(kind: pa.DataType | None) -> bool:
     )
 
 
-def _with_keys_by_arrow(rows: DataFrame, rule: KeyRule, *, paths: bool) -> DataFrame:
+def _with_keys_by_arrow(
+    rows: DataFrame, schema: pa.Schema, rule: KeyRule, fields: Iterable[str], *, paths: bool
+) -> DataFrame:
     texts = [StructField(name, StringType()) for name in (RECORD_KEY, PARTITION_PATH)]
-    schema = StructType([*rows.schema.fields, *texts])
+    names = dict.fromkeys(f if f in schema.names else f.split(".")[0] for f in fields)
+    spelled = pa.schema([schema.field(name) for name in names])
 
     def add(batches: Iterable[Any]) -> Iterable[Any]:
         for batch in batches:
             table = pa.Table.from_batches([batch])
-            keys = record_keys(table, rule)
-            found = partition_paths(table, rule) if paths else pa.nulls(len(keys), pa.string())
+            told = conform(table.select(spelled.names), spelled)
+            keys = record_keys(told, rule)
+            found = partition_paths(told, rule) if paths else pa.nulls(len(keys), pa.string())
             table = table.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, found)
             yield from table.combine_chunks().to_batches()
 
-    return rows.mapInArrow(add, schema)
+    return rows.mapInArrow(add, StructType([*rows.schema.fields, *texts]))

@@ -42,8 +42,8 @@ _LISTED_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _SCHEMES = {"file": "file", "s3": "s3a", "gs": "gs", "abfss": "abfss"}
 _OLD_NULL = "default"  # of Apache Hudi before 0.12
 
-_INTEGER = re.compile(r"0|-?[1-9]\d*")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _BOOLEAN = re.compile(r"true|false")
 
 

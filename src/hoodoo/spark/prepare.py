@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.types import DataType
 
+from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.errors import InputError
 from hoodoo.format.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, without_meta_fields
 from hoodoo.format.schema_types import normalise
@@ -16,9 +19,10 @@ from hoodoo.model.keys import KeyRule
 from hoodoo.model.merge import MergeRule
 from hoodoo.rows.conform import evolve
 from hoodoo.rows.keys import field_type
-from hoodoo.spark.columns import HASH, OWN
+from hoodoo.rows.merge import IS_DELETED
+from hoodoo.spark.columns import HASH, PREFIX
 from hoodoo.spark.keys import named, with_keys
-from hoodoo.spark.schema import arrow_schema
+from hoodoo.spark.schema import arrow_schema, spark_schema
 from hoodoo.spark.session import refusal
 from hoodoo.table.snapshot import Snapshot
 
@@ -33,6 +37,8 @@ class Rows:
     schema: pa.Schema
     in_all_partitions: bool = False
     """The rows do not tell their partition (keys to delete)."""
+    only_live: bool = False
+    """Keys that were deleted before need not be found (keys to delete)."""
 
 
 def prepare(snapshot: Snapshot, given: DataFrame) -> Rows:
@@ -48,7 +54,7 @@ def prepare(snapshot: Snapshot, given: DataFrame) -> Rows:
     _require(incoming, (*keys.record_fields, *keys.partition_fields, *ordering.ordering_fields))
     present = without_meta_fields(snapshot.schema)
     schema = evolve(present, incoming) if len(present) else incoming
-    return Rows(_keyed(frame, incoming, keys, ordering.ordering_fields), schema)
+    return Rows(_keyed(frame, schema, keys, ordering.ordering_fields), schema)
 
 
 def prepare_deletes(snapshot: Snapshot, given: DataFrame) -> Rows:
@@ -61,10 +67,14 @@ def prepare_deletes(snapshot: Snapshot, given: DataFrame) -> Rows:
     incoming = normalise(arrow_schema(frame.schema))
     _require(incoming, keys.record_fields)
     evolve(pa.schema([schema.field(name).with_nullable(True) for name in known]), incoming)
-    paths = all(field_type(incoming, field) is not None for field in keys.partition_fields)
+    is_global = snapshot.ref.config.get(INDEX_TYPE) is IndexType.GLOBAL_SIMPLE
+    paths = not is_global and (
+        not keys.is_partitioned
+        or all(field_type(incoming, field) is not None for field in keys.partition_fields)
+    )
     ordered = has_ordering(incoming, merge)
-    keyed = _keyed(frame, incoming, keys, merge.ordering_fields if ordered else (), paths=paths)
-    return Rows(keyed, schema, in_all_partitions=keys.is_partitioned and not paths)
+    keyed = _keyed(frame, schema, keys, merge.ordering_fields if ordered else (), paths=paths)
+    return Rows(keyed, schema, in_all_partitions=not paths, only_live=True)
 
 
 def has_ordering(schema: pa.Schema, rule: MergeRule) -> bool:
@@ -76,12 +86,16 @@ def has_ordering(schema: pa.Schema, rule: MergeRule) -> bool:
 
 def _own_columns(given: DataFrame) -> DataFrame:
     """The user's columns: distinct names, none of ours."""
+    if given.isStreaming:
+        raise InputError("a stream is written batch by batch: call this in its foreachBatch")
     seen: set[str] = set()
     for name in given.columns:
         if name.lower() in seen:
             raise InputError(f"column {name!r} is there twice (names differ by case at most)")
         seen.add(name.lower())
-        if name in OWN:
+        if name.lower().startswith(PREFIX) or (
+            name not in META_FIELDS and name.lower() in META_FIELDS
+        ):
             raise InputError(f"column {name!r}: the name is hoodoo's own")
     # Rows read from a table carry its meta columns; they are made anew for each write.
     return given.drop(*(name for name in given.columns if name in META_FIELDS))
@@ -111,6 +125,13 @@ def _keyed(
     return frame.withColumn(HASH, sf.xxhash64(RECORD_KEY))
 
 
+def without_marked(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """Rows to insert: one that is marked as deleted is none."""
+    if IS_DELETED not in frame.columns or not pt.is_boolean(schema.field(IS_DELETED).type):
+        return frame
+    return frame.filter(~sf.coalesce(sf.col(IS_DELETED), sf.lit(False)))
+
+
 def rows_by_partition(frame: DataFrame) -> dict[str, int]:
     """How many rows each partition gets; runs a job."""
     counted = frame.groupBy(PARTITION_PATH).count().collect()
@@ -128,5 +149,9 @@ def one_per_key(
 
 def ordering_of(schema: pa.Schema, merge: MergeRule) -> Column:
     """The ordering values of a row as one that compares."""
-    fields = enumerate(merge.ordering_fields)
-    return sf.struct(*(named(schema, field).alias(f"o{n}") for n, field in fields))
+    values = [named(schema, f).cast(_spark_type(schema, f)) for f in merge.ordering_fields]
+    return sf.struct(*(value.alias(f"o{n}") for n, value in enumerate(values)))
+
+
+def _spark_type(schema: pa.Schema, field: str) -> DataType:
+    return spark_schema(pa.schema([pa.field(field, field_type(schema, field))])).fields[0].dataType

@@ -31,6 +31,8 @@ _REFUSAL = re.compile(r"\[hoodoo:(.*?):hoodoo\]", re.DOTALL)
 
 def session_of(rows: DataFrame) -> SparkSession:
     """The session of a DataFrame; Spark Connect has no executors that we could reach."""
+    if not isinstance(rows, DataFrame):
+        raise InputError(f"rows must be a DataFrame, not {type(rows).__name__}")
     return checked_session(rows.sparkSession)
 
 
@@ -40,6 +42,8 @@ def checked_session(session: object) -> SparkSession:
         raise InputError(f"a Spark session is needed, not {type(session).__name__}")
     if not isinstance(session, SparkSession) or not hasattr(session, "_jsparkSession"):
         raise Unsupported("Spark Connect is not supported; use a classic Spark session")
+    if session.sparkContext._jsc is None:
+        raise InputError("the Spark session was stopped")
     return session
 
 

@@ -26,6 +26,7 @@ from hoodoo.write.work import Work
 
 _MOST_TASKS = 4096
 _LOWEST, _HASHES = -(2**63), 2**64
+_LOW, _HIGH = "_hoodoo_low", "_hoodoo_high"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +98,15 @@ def _placed(spark: SparkSession, rows: DataFrame, routes: Sequence[Route], tasks
         {
             PLACE: pa.array([route.partition for route in routes], pa.string()),
             GROUP: pa.array([route.group for route in routes], pa.string()),
-            "low": pa.array([route.lowest for route in routes], pa.int64()),
-            "high": pa.array([route.highest for route in routes], pa.int64()),
+            _LOW: pa.array([route.lowest for route in routes], pa.int64()),
+            _HIGH: pa.array([route.highest for route in routes], pa.int64()),
             BUCKET: pa.array([route.bucket for route in routes], pa.int32()),
             TASK: pa.array([numbers[route.bucket % tasks] for route in routes], pa.int32()),
         }
     )
     routed = rows.join(sf.broadcast(spark.createDataFrame(table)), [PLACE, GROUP])
-    routed = routed.filter(sf.col(HASH).between(sf.col("low"), sf.col("high")))
-    return routed.drop(PLACE, GROUP, "low", "high").repartition(tasks, TASK).drop(TASK)
+    routed = routed.filter(sf.col(HASH).between(sf.col(_LOW), sf.col(_HIGH)))
+    return routed.drop(PLACE, GROUP, _LOW, _HIGH).repartition(tasks, TASK).drop(TASK)
 
 
 def routes_of(buckets: Iterable[Bucket]) -> Iterator[Route]:

@@ -154,15 +154,17 @@ def _by_bucket(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
 def _changes(plan: BucketPlan, rows: pa.Table) -> Changes:
     context, rule = plan.context, plan.context.ref.properties.merge
     data = rows.drop_columns([name for name in rows.column_names if name in OWN])
-    keys = record_keys(data, context.ref.properties.keys)  # cheaper than to send them along
     stored = context.schema.append(pa.field(RECORD_KEY, pa.string()))
     if plan.deletes:
         known = [name for name in data.column_names if name in context.schema.names]
         data = conform(data.select(known), pa.schema([context.schema.field(n) for n in known]))
+        keys = record_keys(data, context.ref.properties.keys)
         has_ordering = all(name in known for name in rule.ordering_fields)
         ordering = merge.ordering_columns(data, rule) if has_ordering else ()
         return merge.deletes(keys, stored, rule, ordering)
-    full = conform(data, context.schema).append_column(stored.field(RECORD_KEY), keys)
+    data = conform(data, context.schema)
+    keys = record_keys(data, context.ref.properties.keys)  # cheaper than to send them along
+    full = data.append_column(stored.field(RECORD_KEY), keys)
     changes = merge.upserts(full, keys, rule)
     if DELETED not in rows.column_names:
         return changes

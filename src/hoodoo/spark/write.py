@@ -14,9 +14,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.config.tasks import BULK_INSERT_PARALLELISM, SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
+from hoodoo.errors import InputError
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.buckets import bucket_file_id
 from hoodoo.model.commit import OperationType
@@ -32,6 +32,7 @@ from hoodoo.spark.prepare import (
     prepare,
     prepare_deletes,
     rows_by_partition,
+    without_marked,
 )
 from hoodoo.spark.session import described, session_of, told_plainly
 from hoodoo.spark.stage import Route, Tagged, routes_of, write_streamed, write_tagged
@@ -39,6 +40,7 @@ from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot, take_snapshot
 from hoodoo.table.writable import refuse_unwritable
 from hoodoo.write.assign import assign, assign_numbers
+from hoodoo.write.bucketed import check_buckets, has_buckets
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute
 from hoodoo.write.work import (
@@ -67,6 +69,12 @@ class _Job:
         text = f"hoodoo {self.ref.properties.name} {self.operation.value.lower()}: {name}"
         with self.phases.timed(name), described(self.spark, text), told_plainly():
             yield
+
+    def snapshot(self) -> Snapshot:
+        """The table as it is, if the settings fit it."""
+        snapshot = take_snapshot(self.ref)
+        check_buckets(snapshot)
+        return snapshot
 
     @property
     def engine(self) -> SparkEngine:
@@ -101,7 +109,7 @@ def upsert(ref: TableRef, given: DataFrame) -> CommitResult:
     """Update rows whose keys are there, add the others."""
     with _writing(ref, given, OperationType.UPSERT) as job:
         with job.phase("prepare"):
-            snapshot = take_snapshot(ref)
+            snapshot = job.snapshot()
             rows = prepare(snapshot, given)
         with job.phase("locate"):
             tagged, profile = _located(job, snapshot, rows)
@@ -114,7 +122,7 @@ def delete(ref: TableRef, given: DataFrame) -> CommitResult:
     """Delete rows by key; see `write.operations.delete`."""
     with _writing(ref, given, OperationType.DELETE) as job:
         with job.phase("prepare"):
-            snapshot = take_snapshot(ref)
+            snapshot = job.snapshot()
             rows = prepare_deletes(snapshot, given)
         with job.phase("locate"):
             tagged, profile = _located(job, snapshot, rows)
@@ -125,7 +133,7 @@ def delete(ref: TableRef, given: DataFrame) -> CommitResult:
 
 def insert(ref: TableRef, given: DataFrame, *, bulk: bool = False) -> CommitResult:
     """Add rows without looking for their keys; bulk inserts leave existing files alone."""
-    if bulk and not _has_buckets(ref):
+    if bulk and not has_buckets(ref):
         return _bulk_insert(ref, given)
     operation = OperationType.BULK_INSERT if bulk else OperationType.INSERT
     return _insert(ref, given, operation, fill=not bulk)
@@ -137,12 +145,17 @@ def overwrite(ref: TableRef, given: DataFrame, *, whole: bool = False) -> Commit
     return _insert(ref, given, operation, fill=False)
 
 
+def delete_partitions(ref: TableRef, given: DataFrame) -> CommitResult:
+    """Partitions are named, not told by rows."""
+    raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
+
+
 def _insert(
     ref: TableRef, given: DataFrame, operation: OperationType, *, fill: bool
 ) -> CommitResult:
     with _writing(ref, given, operation) as job:
         with job.phase("prepare"):
-            snapshot = take_snapshot(ref)
+            snapshot = job.snapshot()
             rows = prepare(snapshot, given)
             tagged, profile = _counted(job, _as_new(job, snapshot, rows))
         with job.phase("assign"):
@@ -161,13 +174,11 @@ Profile = dict[tuple[PartitionPath, str], int]
 """How many rows go to each file group; those that are new, to the empty one."""
 
 
-def _has_buckets(ref: TableRef) -> bool:
-    return ref.config.get(INDEX_TYPE) is IndexType.BUCKET
-
-
 def _located(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Tagged, Profile]:
-    if _has_buckets(job.ref):
-        return _counted(job, bucket.tag(snapshot, rows))
+    if has_buckets(job.ref):
+        if job.operation is OperationType.DELETE:
+            return _counted(job, bucket.tag_present(job.spark, snapshot, rows))
+        return _counted(job, bucket.tag(job.spark, snapshot, rows))
     rows = replace(rows, frame=job.keep(rows.frame))  # looked at twice
     found = tag(job.spark, snapshot, rows, rows_by_partition(rows.frame))
     if job.operation is OperationType.DELETE:
@@ -176,8 +187,8 @@ def _located(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Tagged, Profile
 
 
 def _as_new(job: _Job, snapshot: Snapshot, rows: Rows) -> DataFrame:
-    if _has_buckets(job.ref):
-        return bucket.tag(snapshot, rows)
+    if has_buckets(job.ref):
+        return bucket.tag(job.spark, snapshot, rows)
     return as_new(rows.frame)
 
 
@@ -199,7 +210,7 @@ def _planned(
 ) -> tuple[Work, list[Route]]:
     """The buckets of a write, and which rows go to each."""
     ref, write_id = job.ref, job.ref.env.ids.uuid()
-    if _has_buckets(ref):
+    if has_buckets(ref):
         numbered = assign_numbers(
             {(place, bucket.number_in(group)): count for (place, group), count in profile.items()},
             [] if replaced is not None else snapshot.slices(),
@@ -233,12 +244,13 @@ def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
     """Rows are written where they are; only those that are to be sorted move."""
     with _writing(ref, given, OperationType.BULK_INSERT) as job:
         with job.phase("prepare"):
-            snapshot = take_snapshot(ref)
+            snapshot = job.snapshot()
             rows = prepare(snapshot, given)
             frame = rows.frame
             if ref.config.get(COMBINE_BEFORE_INSERT):
                 keys = (PARTITION_PATH, RECORD_KEY)
                 frame = one_per_key(frame, rows.schema, ref.properties.merge, keys)
+            frame = without_marked(frame, rows.schema)
             frame = _sorted(ref, frame)
         work = Work(job.operation, snapshot, rows.schema)
         stage = partial(write_streamed, job.spark, frame)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodoo.config import ALL_KEYS
+from hoodoo.config import ALL_KEYS, index
 from hoodoo.config import table as keys
 from hoodoo.config.key import Key
 from hoodoo.config.resolve import Config, check, split_options
@@ -40,6 +40,8 @@ _PERSISTED: tuple[Key[Any], ...] = (
     keys.INPUT_ZONE,
     keys.OUTPUT_ZONE,
     keys.SCALAR_UNIT,
+    index.HASH_FIELDS,
+    index.BUCKET_ENGINE,
 )
 _FIXED: tuple[Key[Any], ...] = (
     keys.VERSION,
@@ -141,6 +143,9 @@ def _properties(
         for spelling in (key.name, *key.aliases):
             if spelling in config.values:
                 raw[key.name] = config.values[spelling]
+    if config.get(index.INDEX_TYPE) is index.IndexType.BUCKET:
+        raw[index.INDEX_TYPE.name] = index.IndexType.BUCKET.value
+        raw[index.BUCKETS.name] = str(index.bucket_rule(config, record_key).count)
     raw[keys.KEY_GENERATOR.name] = _key_generator(config, record_key, partition_by).value
     raw[codec.CHECKSUM_KEY] = str(codec.checksum(raw))
     return raw

@@ -28,6 +28,7 @@ HASH = "_hoodoo_hash"
 BUCKET = "_hoodoo_bucket"
 """The column with each row's bucket, on tables that have some."""
 
+_MOST_HELD_BYTES = 64 << 20
 _MOST_PENDING_BYTES = 256 << 20
 
 Place = tuple[PartitionPath, int | None]
@@ -77,22 +78,39 @@ class _Stream:
         self._task = task
         self._outputs = outputs
         self._files: dict[Place, BaseFiles] = {}
+        self._held: list[pa.Table] = []
+        self._held_bytes = 0
+        self._rows = 0
         self.digest = Digest()
 
     def write(self, batch: pa.Table) -> None:
+        """Add rows; some batches are spread over the files at a time, as small shares cost much."""
+        self.digest += Digest.of(batch.column(HASH))
+        rows = conform(batch, self._task.context.schema)
+        for name in (RECORD_KEY, PARTITION_PATH, BUCKET):
+            if name in batch.column_names:
+                rows = rows.append_column(name, batch.column(name))
+        self._held.append(rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes > _MOST_HELD_BYTES:
+            self._spread()
+
+    def _spread(self) -> None:
         """Give each row to the file of its place."""
-        context, index = self._task.context, self._outputs.index
-        first, self.digest = self.digest.rows, self.digest + Digest.of(batch.column(HASH))
-        rows = conform(batch, context.schema).append_column(RECORD_KEY, batch.column(RECORD_KEY))
-        for place, chosen in _by_place(batch):
-            mine = rows if chosen is None else rows.take(chosen)
-            full = with_meta(context, mine, place[0], index=index, first=first)
-            first += mine.num_rows
+        if not self._held:
+            return
+        rows = pa.concat_tables(self._held)
+        self._held, self._held_bytes = [], 0
+        for place, mine in _by_place(rows):
+            context, index = self._task.context, self._outputs.index
+            full = with_meta(context, mine, place[0], index=index, first=self._rows)
+            self._rows += mine.num_rows
             self._files_of(place).write(full)
         self._make_room()
 
     def end(self) -> list[WriteStat]:
         """Bring all files to their end."""
+        self._spread()
         return [
             _stat(partition, file)
             for (partition, _), files in self._files.items()
@@ -126,28 +144,25 @@ class _Stream:
         return bucket_file_id(bucket, derived_uuid(write_id, f"{name}/{bucket}"))
 
 
-def _by_place(batch: pa.Table) -> Iterator[tuple[Place, pa.Array | None]]:
-    """The places that occur in a batch, each with the positions of its rows; None: all of them."""
-    encoded = one_array(batch.column(PARTITION_PATH)).dictionary_encode()
+def _by_place(rows: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
+    """Rows by the places that they go to."""
+    encoded = one_array(rows.column(PARTITION_PATH)).dictionary_encode()
     partitions = encoded.dictionary.to_pylist()
-    codes = encoded.indices.to_numpy().astype(np.int64)
-    buckets, span = None, 1
-    if BUCKET in batch.column_names and batch.num_rows:
-        buckets = one_array(batch.column(BUCKET)).to_numpy().astype(np.int64)
+    codes, span = encoded.indices.to_numpy().astype(np.int64), 1
+    has_buckets = BUCKET in rows.column_names and rows.num_rows > 0
+    if has_buckets:
+        buckets = one_array(rows.column(BUCKET)).to_numpy()
         span = int(buckets.max()) + 1
         codes = codes * span + buckets
     distinct = np.unique(codes)
-    order = np.argsort(codes, kind="stable") if len(distinct) > 1 else None
-    ends = np.searchsorted(codes[order], distinct, side="right") if order is not None else ()
-    start = 0
-    for n, code in enumerate(distinct.tolist()):
-        bucket = code % span if buckets is not None else None
-        place = PartitionPath(partitions[code // span]), bucket
-        if order is None:
-            yield place, None
-        else:
-            yield place, pa.array(order[start : ends[n]])
-            start = int(ends[n])
+    if len(distinct) > 1:
+        order = np.argsort(codes, kind="stable")
+        codes = codes[order]
+        rows = rows.combine_chunks().take(pa.array(order))  # of many chunks it is far slower
+    bounds = np.searchsorted(codes, [*distinct, span * len(partitions)])
+    for code, start, end in zip(distinct.tolist(), bounds, bounds[1:], strict=False):
+        bucket = code % span if has_buckets else None
+        yield (PartitionPath(partitions[code // span]), bucket), rows.slice(start, end - start)
 
 
 def _stat(partition: PartitionPath, file: Written) -> WriteStat:

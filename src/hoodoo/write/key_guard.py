@@ -74,7 +74,7 @@ def colliding_keys(
         if slice_.group.partition in inserted
     ]
     found = engine.map(search, tasks)
-    return sorted({key for keys in found for key in keys.to_pylist()})
+    return sorted({key for keys in found for key in keys.present.to_pylist()})
 
 
 def added_slices(others: Sequence[Other]) -> list[FileSlice]:

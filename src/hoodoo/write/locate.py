@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.config.index import (
-    BUCKETS,
     INDEX_TYPE,
     PRUNE_BY_RANGES,
     UPDATE_PARTITION_PATH,
@@ -19,11 +18,11 @@ from hoodoo.config.index import (
     bucket_rule,
 )
 from hoodoo.engine.base import Engine
-from hoodoo.errors import ConfigError, naming
+from hoodoo.errors import naming
 from hoodoo.format.log.blocks import BlockType
 from hoodoo.format.log.data import decode_data
 from hoodoo.format.schema import RECORD_KEY
-from hoodoo.model.buckets import BucketRule, bucket_of
+from hoodoo.model.buckets import bucket_of
 from hoodoo.model.files import FileSlice
 from hoodoo.model.paths import PartitionPath
 from hoodoo.rows import merge
@@ -33,24 +32,11 @@ from hoodoo.table.base import SliceRead, read_base
 from hoodoo.table.merged import log_blocks, merged_rows
 from hoodoo.table.read import read_rule, read_slice, slice_reads
 from hoodoo.table.snapshot import Snapshot
-from hoodoo.write.lookup import KeySearch, search
+from hoodoo.write.lookup import KeySearch, SliceKeys, search
 from hoodoo.write.prepare import Incoming
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class SliceKeys:
-    """Keys of a slice. Logs may have deleted some; `live` has the others, None if that is all."""
-
-    present: pa.Array
-    live: pa.Array | None = None
-
-    @property
-    def alive(self) -> pa.Array:
-        """The keys that were not deleted."""
-        return self.present if self.live is None else self.live
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +86,29 @@ def locate(
     reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
     if index is IndexType.BLOOM:
         by_range = snapshot.ref.config.get(PRUNE_BY_RANGES)
-        known = engine.map(
-            search,
-            [
-                KeySearch(read, keys[read.slice.group.partition], by_range, only_live)
-                for read in reads
-            ],
-        )
+        wanted = [keys[slice_.group.partition] for slice_ in slices]
+        tasks = [KeySearch(read, some, by_range) for read, some in zip(reads, wanted, strict=True)]
+        known = engine.map(search, tasks)
     else:
-        stored = engine.map(slice_keys, reads)
-        known = [found.alive if only_live else found.present for found in stored]
-    rows_of = [
-        asked[slice_.group.partition][_are_in(keys[slice_.group.partition], found)]
-        for slice_, found in zip(slices, known, strict=True)
-    ]
+        known = engine.map(slice_keys, reads)
+    live, dead = [], []
+    for slice_, found in zip(slices, known, strict=True):
+        rows, some = asked[slice_.group.partition], keys[slice_.group.partition]
+        lives = _are_in(some, found.alive)
+        live.append(rows[lives])
+        dead.append(rows[_are_in(some, found.present) & ~lives])
+    rows_of = live if only_live else _where_known(live, dead, incoming.num_rows)
     return _staying(slices, rows_of, incoming.num_rows)
+
+
+def _where_known(
+    live: Sequence[Positions], dead: Sequence[Positions], count: int
+) -> list[Positions]:
+    """Rows go where their key lives; if it does so nowhere, to where it was deleted."""
+    lives = np.zeros(count, bool)
+    for rows in live:
+        lives[rows] = True
+    return [np.union1d(here, gone[~lives[gone]]) for here, gone in zip(live, dead, strict=True)]
 
 
 def in_buckets(
@@ -127,20 +121,8 @@ def in_buckets(
     rows_of = []
     for slice_ in slices:
         rows = asked[slice_.group.partition]
-        rows_of.append(rows[numbers[rows] == _bucket_of(slice_, rule)])
+        rows_of.append(rows[numbers[rows] == bucket_of(slice_.group.file_id)])
     return _staying(slices, rows_of, incoming.num_rows)
-
-
-def _bucket_of(slice_: FileSlice, rule: BucketRule) -> int:
-    number = bucket_of(slice_.group.file_id)
-    if number is None or number >= rule.count:
-        raise ConfigError(
-            key=BUCKETS.name,
-            value=rule.count,
-            reason=f"file group {slice_.group} is none of these buckets; a table's first write "
-            "decides whether it has buckets, and how many",
-        )
-    return number
 
 
 def _asked(
@@ -192,38 +174,37 @@ def _anywhere(snapshot: Snapshot, incoming: Incoming, engine: Engine) -> Located
     """
     slices = snapshot.slices()
     reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
-    known: list[Flags] = []  # in the row's own partition, deleted keys too
-    live: list[Flags] = []
-    away: list[Flags] = []
+    live: list[Positions] = []  # in the row's own partition
+    dead: list[Positions] = []
+    away: list[Positions] = []  # alive in another one
     for slice_, keys in zip(slices, engine.map(slice_keys, reads), strict=True):
         own = _are_in(incoming.partitions, pa.array([slice_.group.partition]))
-        live.append(_are_in(incoming.keys, keys.alive))
-        known.append(own & _are_in(incoming.keys, keys.present))
-        away.append(live[-1] & ~own)
-    if snapshot.ref.config.get(UPDATE_PARTITION_PATH):
-        late = _outdated(snapshot, incoming, slices, away, engine)
-        rows_of = [np.flatnonzero(rows & ~late) for rows in known]
-        nowhere = _others([*rows_of, np.flatnonzero(late)], incoming.num_rows)
-        return Located(slices, rows_of, nowhere, [np.flatnonzero(rows & ~late) for rows in away])
-    # A deleted key belongs to its group still, unless it lives elsewhere now.
-    dead = ~np.logical_or.reduce([np.zeros(incoming.num_rows, bool), *live])
-    rows_of = [
-        np.flatnonzero(alive | (mine & dead)) for alive, mine in zip(live, known, strict=True)
-    ]
-    return _staying(slices, rows_of, incoming.num_rows)
+        lives = _are_in(incoming.keys, keys.alive)
+        live.append(np.flatnonzero(lives & own))
+        dead.append(np.flatnonzero(_are_in(incoming.keys, keys.present) & ~lives & own))
+        away.append(np.flatnonzero(lives & ~own))
+    if not snapshot.ref.config.get(UPDATE_PARTITION_PATH):
+        anywhere = [np.union1d(here, there) for here, there in zip(live, away, strict=True)]
+        rows_of = _where_known(anywhere, dead, incoming.num_rows)
+        return _staying(slices, rows_of, incoming.num_rows)
+    late = _outdated(snapshot, incoming, slices, away, engine)
+    known = _where_known(live, dead, incoming.num_rows)
+    nowhere = _others([*known, np.flatnonzero(late)], incoming.num_rows)
+    rows_of = [rows[~late[rows]] for rows in known]
+    return Located(slices, rows_of, nowhere, [rows[~late[rows]] for rows in away])
 
 
 def _outdated(
     snapshot: Snapshot,
     incoming: Incoming,
     slices: Sequence[FileSlice],
-    away: Sequence[Flags],
+    away: Sequence[Positions],
     engine: Engine,
 ) -> Flags:
     """Which rows are older than the one that has their key in another partition."""
     rule, schema = snapshot.ref.properties.merge, snapshot.schema
     late = np.zeros(incoming.num_rows, bool)
-    asked = [(s, np.flatnonzero(f)) for s, f in zip(slices, away, strict=True) if f.any()]
+    asked = [(s, rows) for s, rows in zip(slices, away, strict=True) if len(rows)]
     if not rule.by_event_time or not asked:
         return late
     fields = [f if f in schema.names else f.split(".")[0] for f in rule.ordering_fields]
@@ -244,11 +225,7 @@ def _outdated(
 
 
 def slice_keys(task: SliceRead) -> SliceKeys:
-    """The keys in a slice's files, deleted ones too.
-
-    A deleted key still belongs to its group: Apache Hudi's index finds it there in the base file,
-    and would find it twice if the key were inserted again elsewhere.
-    """
+    """All keys in a slice's files, deleted ones too."""
     wanted = pa.schema([task.rule.schema.field(RECORD_KEY)])
     parts = []
     if task.slice.base is not None:

@@ -29,6 +29,23 @@ _BEYOND_UTF16 = "[\U00010000-\U0010ffff]"
 
 
 @dataclass(frozen=True, slots=True)
+class SliceKeys:
+    """Keys of a slice. Logs may have deleted some; `live` has the others, None if that is all.
+
+    A deleted key still belongs to its group: Apache Hudi's index finds it there in the base file,
+    and would find it twice if the key were inserted again elsewhere.
+    """
+
+    present: pa.Array
+    live: pa.Array | None = None
+
+    @property
+    def alive(self) -> pa.Array:
+        """The keys that were not deleted."""
+        return self.present if self.live is None else self.live
+
+
+@dataclass(frozen=True, slots=True)
 class KeyRange:
     """The smallest and the largest key of a base file, in the order of Java's texts."""
 
@@ -61,13 +78,10 @@ def _has_wide_characters(texts: pa.Array) -> Flags:
     return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
 
-def find_keys(
-    read: SliceRead, keys: pa.Array, *, by_range: bool = True, only_live: bool = False
-) -> pa.Array:
+def find_keys(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> pa.Array:
     """Which of the keys are in a slice's files, deleted ones too: they belong to that group.
 
-    `by_range` is whether the range of keys that a base file tells is heeded; `only_live` leaves
-    keys out that logs have deleted.
+    `by_range` is whether the range of keys that a base file tells is heeded.
     """
     found = np.zeros(len(keys), bool)
     if read.slice.base is not None:
@@ -75,8 +89,6 @@ def find_keys(
     if read.slice.logs:
         for present in _logged_keys(read):
             found |= _common(keys, present)
-        if only_live and found.any():
-            found &= _common(keys, merge.one_array(merged_rows(read).column(RECORD_KEY)))
     return keys.filter(pa.array(found))
 
 
@@ -87,12 +99,15 @@ class KeySearch:
     read: SliceRead
     keys: pa.Array
     by_range: bool = True
-    only_live: bool = False
 
 
-def search(task: KeySearch) -> pa.Array:
-    """`find_keys` as an engine runs it."""
-    return find_keys(task.read, task.keys, by_range=task.by_range, only_live=task.only_live)
+def search(task: KeySearch) -> SliceKeys:
+    """Which of the keys are in a slice, and which of those live."""
+    present = find_keys(task.read, task.keys, by_range=task.by_range)
+    if not task.read.slice.logs or not len(present):
+        return SliceKeys(present)
+    live = _common(present, merge.one_array(merged_rows(task.read).column(RECORD_KEY)))
+    return SliceKeys(present, present.filter(pa.array(live)))
 
 
 def key_range(read: SliceRead) -> KeyRange | None:

@@ -24,6 +24,7 @@ from hoodoo.model.commit import OperationType
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot, take_snapshot
 from hoodoo.table.writable import refuse_unwritable
+from hoodoo.write.bucketed import check_buckets
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute, local_stage
 from hoodoo.write.locate import locate
@@ -69,6 +70,7 @@ def delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
     phases = Phases(ref.env)
     with phases.timed("prepare"):
         snapshot = take_snapshot(ref)
+        check_buckets(snapshot)
         schema = without_meta_fields(snapshot.schema)
         incoming, in_all_partitions = prepare_deletes(ref, keys, schema)
         in_all_partitions = in_all_partitions or _is_global(ref)
@@ -125,6 +127,7 @@ def _prepared(
     refuse_unwritable(ref)
     table = checked_table(rows)
     snapshot = take_snapshot(ref)
+    check_buckets(snapshot)
     incoming, schema = prepare(ref, table, snapshot.schema)
     if ref.config.get(combines):
         incoming = combine(incoming, ref.properties.merge)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodoo.config.concurrency import KEY_GUARD
-from hoodoo.config.index import INDEX_TYPE, IndexType, bucket_rule
+from hoodoo.config.index import bucket_rule
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.buckets import bucket_file_id, bucket_of
 from hoodoo.model.commit import OperationType
@@ -23,6 +23,7 @@ from hoodoo.rows.merge import Changes
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot
 from hoodoo.write.assign import Bucket, BucketKind, assign, assign_numbers
+from hoodoo.write.bucketed import has_buckets
 from hoodoo.write.key_guard import inserted_keys
 from hoodoo.write.locate import (
     Located,
@@ -75,7 +76,7 @@ def plan_inserts(
     Where the table has buckets, rows go to those that are there unless they are replaced.
     """
     located = all_new(incoming.num_rows)
-    if replaced is None and _has_buckets(snapshot.ref):
+    if replaced is None and has_buckets(snapshot.ref):
         located = in_buckets(snapshot, incoming)
     changes = upserts(snapshot.ref, incoming)
     planned = plan_updates(operation, snapshot, incoming, schema, located, changes, candidates)
@@ -96,7 +97,7 @@ def plan_updates(
     # A row that is marked as deleted, and that nobody has, is no row.
     nowhere = located.nowhere[~changes.deleted[located.nowhere]]
     located = replace(located, nowhere=nowhere)
-    if _has_buckets(ref):
+    if has_buckets(ref):
         placed = _in_buckets(ref, incoming, located)
     else:
         candidates = located.slices if candidates is None else candidates
@@ -116,10 +117,6 @@ def plan_updates(
     buckets = [bucket for bucket, _ in placed]
     guarded = inserted_keys(incoming, nowhere) if ref.config.get(KEY_GUARD) else {}
     return Planned(Work(operation, snapshot, schema, buckets, guarded=guarded), chosen)
-
-
-def _has_buckets(ref: TableRef) -> bool:
-    return ref.config.get(INDEX_TYPE) is IndexType.BUCKET
 
 
 def _in_files(

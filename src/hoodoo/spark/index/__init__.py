@@ -7,16 +7,18 @@ that several groups have (inserted twice) comes back once for each.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
 from hoodoo.config.index import INDEX_TYPE, IndexType
-from hoodoo.format.schema import PARTITION_PATH
-from hoodoo.spark.columns import GROUP, PLACE
+from hoodoo.format.schema import RECORD_KEY
 from hoodoo.spark.index import bloom, global_simple, simple
-from hoodoo.spark.prepare import Rows
+from hoodoo.spark.index.simple import as_new
+from hoodoo.spark.prepare import Rows, one_per_key
 from hoodoo.table.snapshot import Snapshot
+
+__all__ = ["as_new", "tag"]
 
 
 def tag(
@@ -27,17 +29,15 @@ def tag(
     `counts` tells how many rows each partition gets.
     """
     index = snapshot.ref.config.get(INDEX_TYPE)
+    if index is IndexType.GLOBAL_SIMPLE and not rows.in_all_partitions:
+        merge = snapshot.ref.properties.merge
+        rows = replace(rows, frame=one_per_key(rows.frame, rows.schema, merge, [RECORD_KEY]))
     if not snapshot.groups:
         return as_new(rows.frame)
     match index:
-        case IndexType.GLOBAL_SIMPLE:
+        case IndexType.GLOBAL_SIMPLE if not rows.in_all_partitions:
             return global_simple.tag(spark, snapshot, rows, counts)
         case IndexType.BLOOM if not rows.in_all_partitions:
             return bloom.tag(spark, snapshot, rows, counts)
         case _:
             return simple.tag(spark, snapshot, rows, counts)
-
-
-def as_new(rows: DataFrame) -> DataFrame:
-    """Rows whose keys nobody looks for."""
-    return rows.withColumns({PLACE: sf.col(PARTITION_PATH), GROUP: sf.lit("")})

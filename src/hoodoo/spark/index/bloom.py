@@ -17,14 +17,14 @@ from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.rows.merge import one_array
 from hoodoo.spark.columns import TASK
 from hoodoo.spark.engine import SparkEngine
-from hoodoo.spark.index.simple import join
+from hoodoo.spark.index.simple import as_new, join, tasks_for
 from hoodoo.spark.index.stored import KEYS, located
 from hoodoo.spark.placement import leading_numbers
 from hoodoo.spark.prepare import Rows
 from hoodoo.table.base import SliceRead
 from hoodoo.table.read import read_rule, slice_reads
 from hoodoo.table.snapshot import Snapshot
-from hoodoo.write.lookup import KeyRange, find_keys, key_range
+from hoodoo.write.lookup import KeyRange, KeySearch, key_range, search
 
 _SLICE = "_hoodoo_slice"
 # Beyond these, Java's order of texts is not Spark's.
@@ -37,7 +37,7 @@ def tag(
     """Rows with the file groups of their keys."""
     slices = [s for s in snapshot.slices() if s.group.partition in counts]
     if not slices:
-        return join(rows, spark.createDataFrame([], KEYS))
+        return as_new(rows.frame)
     reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
     ranges: Sequence[KeyRange | None] = [None] * len(reads)
     if snapshot.ref.config.get(PRUNE_BY_RANGES):
@@ -48,9 +48,10 @@ def tag(
     def look(batches: Iterable[Any]) -> Iterable[Any]:
         for number, keys in _keys_by_slice(batches).items():
             read = shared.value[number]
-            yield from located(find_keys(read, keys), read.slice.group).to_batches()
+            yield from located(search(KeySearch(read, keys)), read.slice.group).to_batches()
 
-    return join(rows, asked.mapInArrow(look, KEYS))
+    tasks = tasks_for(snapshot.ref, spark, sum(counts.values()))
+    return join(rows, asked.mapInArrow(look, KEYS), slices, tasks)
 
 
 def _asked(

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
 from hoodoo.config.index import bucket_rule
-from hoodoo.errors import InputError
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
-from hoodoo.model.buckets import BucketRule
+from hoodoo.model.buckets import BucketRule, bucket_of
 from hoodoo.rows.buckets import bucket_numbers
 from hoodoo.spark.columns import GROUP, PLACE
 from hoodoo.spark.prepare import Rows
@@ -24,16 +23,28 @@ from hoodoo.table.snapshot import Snapshot
 _MARK = "#"
 
 
-def tag(snapshot: Snapshot, rows: Rows) -> DataFrame:
-    """Rows with the buckets of their keys."""
-    if rows.in_all_partitions:
-        raise InputError(
-            "a table with a bucket index finds keys in their partition only: "
-            f"give the partition columns {snapshot.ref.properties.keys.partition_fields} as well"
-        )
+def tag(spark: SparkSession, snapshot: Snapshot, rows: Rows) -> DataFrame:
+    """Rows with the buckets of their keys; those that tell no partition, for each that there is."""
     rule = bucket_rule(snapshot.ref.config, snapshot.ref.properties.keys.record_fields)
     group = sf.concat(sf.lit(_MARK), _numbers(rule).cast("string"))
-    return rows.frame.withColumns({PLACE: sf.col(PARTITION_PATH), GROUP: group})
+    frame = rows.frame.withColumn(GROUP, group)
+    if not rows.in_all_partitions:
+        return frame.withColumn(PLACE, sf.col(PARTITION_PATH))
+    partitions = sorted({slice_.group.partition for slice_ in snapshot.slices()})
+    places = spark.createDataFrame(pa.table({PLACE: pa.array(partitions, pa.string())}))
+    return frame.crossJoin(sf.broadcast(places))
+
+
+def tag_present(spark: SparkSession, snapshot: Snapshot, rows: Rows) -> DataFrame:
+    """The same, of rows whose bucket has a file group."""
+    groups = [slice_.group for slice_ in snapshot.slices()]
+    numbers = [bucket_of(group.file_id) for group in groups]
+    there = {
+        PLACE: pa.array([group.partition for group in groups], pa.string()),
+        GROUP: pa.array([group_of(n) for n in numbers if n is not None], pa.string()),
+    }
+    present = sf.broadcast(spark.createDataFrame(pa.table(there)))
+    return tag(spark, snapshot, rows).join(present, [PLACE, GROUP], "left_semi")
 
 
 def group_of(number: int) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
@@ -19,16 +20,20 @@ from hoodoo.table.base import SliceRead
 from hoodoo.table.read import read_rule, slice_reads
 from hoodoo.table.snapshot import Snapshot
 from hoodoo.write.locate import slice_keys
+from hoodoo.write.lookup import SliceKeys
 
-KEYS = f"{RECORD_KEY} string, {PLACE} string, {GROUP} string"
+ALIVE = "_hoodoo_alive"
+"""Whether a stored key was not deleted by a log; if it was, it belongs to its group still."""
+KEYS = f"{RECORD_KEY} string, {PLACE} string, {GROUP} string, {ALIVE} boolean"
 
+_LIVES = "_hoodoo_lives"
 _BATCH_ROWS = 65_536
 _MOST_BROADCAST = 4_000_000
 """Incoming rows whose hashes fit well into the memory of every executor."""
 
 
 def stored_keys(spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSlice]) -> DataFrame:
-    """Key, partition and file id of every row in these slices, deleted keys too."""
+    """Key, partition and file id of every row in these slices; deleted keys, and which they are."""
     scanned = [s for s in slices if not s.logs] if is_reachable(spark, snapshot.ref) else []
     merged = [s for s in slices if s.logs] if scanned else list(slices)
     frames = []
@@ -49,6 +54,16 @@ def only_wanted(stored: DataFrame, rows: DataFrame, count: int) -> DataFrame:
     return hashed.join(wanted, HASH, "left_semi").drop(HASH).hint("shuffle_hash")
 
 
+def where_known(found: DataFrame, keys: Sequence[str], *, only_live: bool) -> DataFrame:
+    """Of what was found, where a key lives; if it does so nowhere, where it was deleted."""
+    if only_live:
+        return found.filter(ALIVE).drop(ALIVE)
+    lives = sf.max(ALIVE).over(Window.partitionBy(*keys))
+    return (
+        found.withColumn(_LIVES, lives).filter(sf.col(ALIVE) | ~sf.col(_LIVES)).drop(ALIVE, _LIVES)
+    )
+
+
 def _scanned_keys(
     spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSlice]
 ) -> DataFrame:
@@ -57,7 +72,8 @@ def _scanned_keys(
     name = sf.col("_metadata.file_name")
     behind = sf.length(sf.substring_index(name, "_", -2)) + 1
     file_id = sf.substring(name, sf.lit(1), sf.length(name) - behind)
-    return rows.select(RECORD_KEY, sf.col(PARTITION_PATH).alias(PLACE), file_id.alias(GROUP))
+    place, alive = sf.col(PARTITION_PATH).alias(PLACE), sf.lit(True).alias(ALIVE)
+    return rows.select(RECORD_KEY, place, file_id.alias(GROUP), alive)
 
 
 def over_slices(
@@ -78,16 +94,18 @@ def over_slices(
     return frame.mapInArrow(run, schema)
 
 
-def located(keys: pa.Array, group: FileGroupId) -> pa.Table:
+def located(keys: SliceKeys, group: FileGroupId) -> pa.Table:
     """Keys, and the file group that has them."""
+    count = len(keys.present)
     return pa.table(
         {
-            RECORD_KEY: keys,
-            PLACE: pa.repeat(pa.scalar(group.partition, pa.string()), len(keys)),
-            GROUP: pa.repeat(pa.scalar(group.file_id, pa.string()), len(keys)),
+            RECORD_KEY: keys.present,
+            PLACE: pa.repeat(pa.scalar(group.partition, pa.string()), count),
+            GROUP: pa.repeat(pa.scalar(group.file_id, pa.string()), count),
+            ALIVE: pc.is_in(keys.present, value_set=keys.alive),
         }
     )
 
 
 def _read_keys(read: SliceRead) -> pa.Table:
-    return located(slice_keys(read).present, read.slice.group)
+    return located(slice_keys(read), read.slice.group)

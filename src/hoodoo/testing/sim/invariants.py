@@ -24,6 +24,7 @@ from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.trace import Step, process_of
 
 TIMELINE = TimelinePaths.of(2)
+_OWN = (paths.CLAIMS, paths.COMPLETIONS, paths.FINALS, paths.SWEEPS, paths.PROBES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def check_settled(store: MemoryStorage, truth: Truth) -> None:
     strays = sorted(set(truth.data_files) - truth.named_files())
     if strays:
         raise Violation(f"files that no commit names: {', '.join(strays)}")
-    for directory in (paths.HEARTBEATS, paths.MARKERS, paths.CLAIMS, paths.SWEEPS, paths.PROBES):
+    for directory in (paths.HEARTBEATS, paths.MARKERS, *_OWN):
         left = [entry.path for entry in store.list(directory, recursive=True)]
         if left:
             raise Violation(f"left behind: {', '.join(left)}")

@@ -1,0 +1,140 @@
+"""The command that loads files, by a Spark of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hoodoo.cli import output
+from hoodoo.cli.options import Json, OptionList, TableArgument, parse_options
+from hoodoo.errors import Unsupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hoodoo.write.commit import CommitResult
+
+
+class Operation(Enum):
+    """What becomes of the rows."""
+
+    UPSERT = "upsert"
+    INSERT = "insert"
+    BULK_INSERT = "bulk-insert"
+    DELETE = "delete"
+    INSERT_OVERWRITE = "insert-overwrite"
+    INSERT_OVERWRITE_TABLE = "insert-overwrite-table"
+
+
+class Format(Enum):
+    """What the files are."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+
+
+_BY_EXTENSION = {
+    ".parquet": Format.PARQUET,
+    ".csv": Format.CSV,
+    ".json": Format.JSON,
+    ".jsonl": Format.JSON,
+    ".ndjson": Format.JSON,
+}
+_PACKED = {".gz", ".bz2", ".zst", ".snappy", ".lz4"}
+_SPARK = "spark."
+
+
+def write(
+    table: TableArgument,
+    op: Annotated[Operation, typer.Option("--op", help="What to do with the rows.")],
+    from_: Annotated[
+        str,
+        typer.Option("--from", metavar="FILE_OR_DIR", help="Parquet, CSV with a header, or JSON."),
+    ],
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="What the files are.  [default: by extension]")
+    ] = None,
+    master: Annotated[str, typer.Option("--master", help="Where Spark runs.")] = "local[*]",
+    option: OptionList = None,
+    json: Json = False,
+) -> None:
+    """Load files; starts a local Spark (-o spark.KEY=VALUE: its settings)."""
+    from hoodoo.api import open_table
+
+    given = parse_options(option)
+    settings = {key: given.pop(key) for key in list(given) if key.startswith(_SPARK)}
+    kind = format_ or _format_of(from_)
+    opened = open_table(table, given)
+    with _spark(master, settings) as spark, _progress(spark, f"{op.value} {opened.name}"):
+        from hoodoo.spark.load import read_files
+
+        rows = read_files(spark, from_, kind.value, opened.schema)
+        done = getattr(opened, op.name.lower())(rows)
+    if json:
+        output.print_json(done)
+    else:
+        output.print_line(_told(op, done))
+
+
+def _format_of(source: str) -> Format:
+    """By the extension of a file, or of the files in a directory."""
+    place = Path(source)
+    names = [place, *(sorted(place.iterdir()) if place.is_dir() else ())]
+    for name in names:
+        extensions = [suffix.lower() for suffix in name.suffixes if suffix not in _PACKED]
+        if extensions and extensions[-1] in _BY_EXTENSION and not name.name.startswith(("_", ".")):
+            return _BY_EXTENSION[extensions[-1]]
+    raise typer.BadParameter(f"{source!r} does not tell what it is", param_hint="--format")
+
+
+@contextmanager
+def _spark(master: str, settings: dict[str, str]) -> Iterator[SparkSession]:
+    from importlib.util import find_spec
+
+    for package in ("pyspark", "pandas"):
+        if find_spec(package) is None:
+            raise Unsupported(f"this needs {package}: pip install 'hoodoo[spark]'")
+    from hoodoo.spark.local import session
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with session("hoodoo write", master, settings) as spark:
+        yield spark
+
+
+@contextmanager
+def _progress(spark: SparkSession, what: str) -> Iterator[None]:
+    """A bar for those who watch a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from hoodoo.spark.progress import watched
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+    with bar:
+        line = bar.add_task(output.cell(what), total=None)
+        with watched(
+            spark, lambda tasks: bar.update(line, completed=tasks.done, total=tasks.total)
+        ):
+            yield
+
+
+def _told(op: Operation, done: CommitResult) -> str:
+    stats, timings = done.stats, done.timings
+    phases = ", ".join(f"{phase} {took:.1f}" for phase, took in timings.items())
+    return (
+        f"{op.value} {done.instant}: {stats.inserted} inserted, {stats.updated} updated, "
+        f"{stats.deleted} deleted; {stats.files} files, {output.size_text(stats.bytes)}; "
+        f"{sum(timings.values()):.1f} s ({phases})"
+    )

@@ -1,0 +1,53 @@
+"""Files to load: Parquet as it is, CSV and JSON in the types of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+
+from hoodoo.errors import InputError
+from hoodoo.format.schema import META_FIELDS
+from hoodoo.spark.schema import spark_schema
+from hoodoo.spark.session import told_plainly
+
+FORMATS = ("parquet", "csv", "json")
+_OPTIONS: dict[str, dict[str, str]] = {
+    "csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"},
+    "json": {"mode": "FAILFAST"},
+}
+
+
+def read_files(spark: SparkSession, place: str, format: str, schema: pa.Schema) -> DataFrame:
+    """The rows of a file, or of all files in a directory, for a table of this schema.
+
+    CSV has a header, JSON one object a line. Columns that the table lacks are an `InputError`:
+    neither of them tells their types.
+    """
+    with told_plainly():
+        if format == "parquet":
+            return spark.read.parquet(place)
+        reader = spark.read.format(format).options(**_OPTIONS[format])
+        found = reader.option("primitivesAsString", "true").load(place).schema
+        named = {field.name: field for field in spark_schema(schema)}
+        named.update((name, StructField(name, StringType())) for name in META_FIELDS)
+        lacking = list(_lacking(found, StructType(list(named.values()))))
+        if lacking:
+            names = ", ".join(lacking)
+            raise InputError(f"{place} has columns that the table lacks: {names}")
+        return reader.schema(StructType([named[name] for name in found.names])).load(place)
+
+
+def _lacking(found: DataType, there: DataType, path: str = "") -> Iterator[str]:
+    """Names in one type that the other does not have, however deep."""
+    if isinstance(found, StructType) and isinstance(there, StructType):
+        types = {field.name: field.dataType for field in there}
+        for field in found:
+            if field.name in types:
+                yield from _lacking(field.dataType, types[field.name], f"{path}{field.name}.")
+            else:
+                yield f"{path}{field.name}"
+    elif isinstance(found, ArrayType) and isinstance(there, ArrayType):
+        yield from _lacking(found.elementType, there.elementType, path)

@@ -1,0 +1,77 @@
+"""A Spark of one's own for a command: started quietly, with its output in a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from hoodoo.errors import EngineFailed
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+_ON_THIS_MACHINE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+
+@contextmanager
+def session(app: str, master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session for this block; one that runs in this process already is used, and left.
+
+    What Spark has to say is in a file, which is kept, and named in the error, if Spark failed.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    descriptor, log = tempfile.mkstemp(prefix="hoodoo-spark-", suffix=".log")
+    try:
+        context = _started(_conf(app, master, settings), descriptor, log)
+        try:
+            yield SparkSession(context)
+        finally:
+            context.stop()
+    except EngineFailed as error:
+        raise EngineFailed(f"{error} (Spark's log: {log})") from error
+    except BaseException:
+        os.unlink(log)
+        raise
+    os.unlink(log)
+
+
+def _conf(app: str, master: str, settings: Mapping[str, str]) -> SparkConf:
+    here = _ON_THIS_MACHINE if master.startswith("local") else {}
+    named = {"spark.app.name": app, "spark.master": master, **_SETTINGS, **here, **settings}
+    return SparkConf().setAll(list(named.items()))
+
+
+def _started(conf: SparkConf, descriptor: int, log: str) -> SparkContext:
+    for name in _TALKATIVE:
+        PySparkLogger.getLogger(name).disabled = True  # errors are told by whoever catches them
+    try:
+        streams = {"stdout": descriptor, "stderr": descriptor}
+        gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]  # has no types
+        return SparkContext(conf=conf, gateway=gateway)
+    except Py4JJavaError as error:
+        reason = str(error.java_exception.getMessage() or error.java_exception.toString())
+        raise EngineFailed(f"Spark did not start: {reason}") from error
+    except PySparkException as error:
+        raise EngineFailed(f"Spark did not start: {_last_line(log) or error}") from error
+    finally:
+        os.close(descriptor)
+
+
+def _last_line(log: str) -> str:
+    with open(log, errors="replace") as lines:
+        return next((line.strip() for line in reversed(lines.readlines()) if line.strip()), "")

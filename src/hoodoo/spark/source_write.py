@@ -1,0 +1,93 @@
+"""Appending through the data source: a bulk insert whose parts Spark runs where it likes.
+
+Spark asks for a writer in one process, which begins the write; hands the rows to tasks; and has
+`commit` or `abort` run in yet another process. `write.detached` says what they owe each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from hoodoo.engine.local import LocalEngine
+from hoodoo.env import Process, SystemIds
+from hoodoo.errors import HoodooError, InputError, StorageError
+from hoodoo.model.stats import WriteStat
+from hoodoo.spark.columns import OWN
+from hoodoo.spark.schema import arrow_schema
+from hoodoo.table.ref import TableRef
+from hoodoo.write.detached import (
+    Detached,
+    abandon_detached,
+    begin_detached,
+    commit_detached,
+    write_rows,
+)
+
+
+def begin_append(ref: TableRef, schema: StructType) -> AppendWriter:
+    """Begin a bulk insert of rows of this schema."""
+    for name in schema.names:
+        if name in OWN:
+            raise InputError(f"column {name!r}: the name is hoodoo's own")
+    return AppendWriter(begin_detached(_named(ref), arrow_schema(schema)))
+
+
+@dataclass(frozen=True)
+class Part(WriterCommitMessage):
+    """What a task wrote, or why it could not."""
+
+    stats: tuple[WriteStat, ...] = ()
+    error: HoodooError | None = None
+
+
+class AppendWriter(DataSourceArrowWriter):
+    """A write that has begun; Spark carries it to the tasks and to where it ends."""
+
+    def __init__(self, write: Detached) -> None:
+        self._begun = write
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Part:
+        """Write the rows of a task; what trying again cannot mend is returned, not raised."""
+        task = TaskContext.get()
+        assert task is not None
+        number, attempt = task.partitionId(), task.taskAttemptId()
+        try:
+            return Part(write_rows(self._here(), iterator, number=number, attempt=attempt))
+        except StorageError:
+            raise
+        except HoodooError as error:
+            return Part(error=error)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commit what all tasks wrote, or nothing."""
+        parts = [message for message in messages if isinstance(message, Part)]
+        for part in parts:
+            if part.error is not None:
+                self.abort(messages)
+                raise part.error
+        commit_detached(self._here(), [s for part in parts for s in part.stats], LocalEngine())
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Roll back; Spark also asks for it when `commit` failed, whatever came of that."""
+        abandon_detached(self._here())
+
+    def _here(self) -> Detached:
+        context = self._begun.context
+        return replace(self._begun, context=replace(context, ref=_named(context.ref)))
+
+
+class _SourceIds(SystemIds):
+    """Spark's Python processes all have one name, which tells people nothing."""
+
+    def process(self) -> Process:
+        return replace(super().process(), app="Spark data source")
+
+
+def _named(ref: TableRef) -> TableRef:
+    return replace(ref, env=replace(ref.env, ids=_SourceIds()))

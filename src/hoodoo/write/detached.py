@@ -1,0 +1,194 @@
+"""A bulk insert whose parts run in processes that know nothing of each other.
+
+One process begins it, others write its rows, one commits it or gives it up. What they share is a
+`Detached`, which is pickled, and the heartbeat file: whoever is at work on the write beats. In
+between nobody does, so that a pause as long as the heartbeat's expiry is the end of the write.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hoodoo.concurrency.claims import read_claim
+from hoodoo.concurrency.gate import Attempt
+from hoodoo.concurrency.heartbeat import Heartbeat
+from hoodoo.concurrency.markers import delete_markers
+from hoodoo.concurrency.resume import resume
+from hoodoo.config.tasks import SORT_MODE, SortMode
+from hoodoo.config.write import COMBINE_BEFORE_INSERT
+from hoodoo.engine.base import Engine
+from hoodoo.errors import CommitUnknown, HeartbeatLost, StorageError, Unsupported
+from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY, avro_from_arrow, with_meta_fields
+from hoodoo.model.attempt import Beat, Ending
+from hoodoo.model.commit import OperationType
+from hoodoo.model.instant import Instant
+from hoodoo.model.stats import WriteStat
+from hoodoo.recovery.recover import abandon, before_write
+from hoodoo.rows.hashes import text_hashes
+from hoodoo.table.base import rule_of
+from hoodoo.table.ref import TableRef
+from hoodoo.table.snapshot import take_snapshot
+from hoodoo.table.writable import refuse_unwritable
+from hoodoo.write.begin import Begun, begin
+from hoodoo.write.bucketed import check_buckets, has_buckets
+from hoodoo.write.bulk import HASH, StreamTask, write_stream
+from hoodoo.write.commit import WriteTotals, commit
+from hoodoo.write.completion import delete_completions
+from hoodoo.write.context import WriteContext
+from hoodoo.write.finalize import finalize
+from hoodoo.write.prepare import checked_table, prepare
+from hoodoo.write.work import Work
+
+log = logging.getLogger("hoodoo.write")
+
+
+@dataclass(frozen=True)
+class Detached:
+    """A write that has begun, on its way from process to process."""
+
+    instant: Instant
+    beat: Beat
+    work: Work
+    context: WriteContext
+
+    @property
+    def ref(self) -> TableRef:
+        return self.context.ref
+
+    def attempt(self, heartbeat: Heartbeat | None = None) -> Attempt:
+        """The attempt with the heartbeat of this process, or with one that does not beat."""
+        if heartbeat is None:
+            env, time = self.ref.env, self.instant.requested_time
+            heartbeat = Heartbeat(env, time, self.beat, etag="", sent_at=env.clock.monotonic())
+        return Attempt(self.instant, heartbeat)
+
+
+def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
+    """Begin a bulk insert of rows of this schema, for others to carry it on.
+
+    What is wrong with their columns is found here.
+
+    Order: that of `begin`.
+    Crash: a pending instant without files, whose heartbeat ages.
+    """
+    _refuse_unsuited(ref)
+    before_write(ref)
+    snapshot = take_snapshot(ref)
+    check_buckets(snapshot)
+    _, schema = prepare(ref, checked_table(incoming.empty_table()), snapshot.schema)
+    # The file groups that are there matter no more, and need not travel.
+    work = Work(OperationType.BULK_INSERT, replace(snapshot, groups=()), schema)
+    begun = begin(ref, work)
+    heartbeat = begun.attempt.heartbeat
+    heartbeat.stop()
+    beat, full = heartbeat.attempt, with_meta_fields(schema)
+    context = WriteContext(
+        ref=ref,
+        requested_time=begun.time,
+        by_key=False,
+        schema=schema,
+        schema_json=avro_from_arrow(schema, ref.properties.name),
+        read_rule=rule_of(ref.properties, full, tuple(full.names)),
+        epoch=beat.epoch,
+        repeats=True,
+        write_id=f"{begun.time}/{beat.owner}",
+    )
+    return Detached(begun.attempt.instant, beat, work, context)
+
+
+def _refuse_unsuited(ref: TableRef) -> None:
+    """Rows are written where they are, so nothing can be asked for that moves them."""
+    refuse_unwritable(ref)
+    config = ref.config
+    if has_buckets(ref):
+        reason = "with a bucket index, rows must come to the file group of their bucket"
+    elif config.get(COMBINE_BEFORE_INSERT):
+        reason = f"{COMBINE_BEFORE_INSERT.name}=true: rows of one key must meet"
+    elif config.get(SORT_MODE) is not SortMode.NONE:
+        reason = f"{SORT_MODE.name}={config.get(SORT_MODE).value}: rows must be sorted"
+    else:
+        return
+    raise Unsupported(f"{reason}; use table.bulk_insert(df)")
+
+
+def write_rows(
+    write: Detached, batches: Iterable[pa.RecordBatch], *, number: int, attempt: int
+) -> tuple[WriteStat, ...]:
+    """Write one part of the rows, as users give them; `number` tells the parts apart.
+
+    The write counts as alive meanwhile, in however many processes this runs at once.
+
+    Order: heartbeat; then that of `write_stream`.
+    Crash: as `write_stream`.
+    """
+    heartbeat = resume(write.ref, write.instant.requested_time, write.beat, phase="write")
+    try:
+        keyed = (_keyed(write.context, batch) for batch in batches if batch.num_rows)
+        return write_stream(StreamTask(write.context, number, attempt), keyed)
+    finally:
+        heartbeat.stop()
+
+
+def _keyed(context: WriteContext, batch: pa.RecordBatch) -> pa.Table:
+    """Rows in the schema of the table, with what `write_stream` wants beside them."""
+    incoming, _ = prepare(context.ref, checked_table(batch), context.schema)
+    beside = {
+        RECORD_KEY: incoming.keys,
+        PARTITION_PATH: incoming.partitions,
+        HASH: text_hashes(incoming.keys),
+    }
+    rows = incoming.rows
+    for name, column in beside.items():
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def commit_detached(write: Detached, stats: Sequence[WriteStat], engine: Engine) -> Instant:
+    """Commit a write all of whose rows are written, or roll it back.
+
+    Order: heartbeat; then as `execute` does: finalize, gate, leftovers.
+    Crash: as `execute`.
+    """
+    ref, time = write.ref, write.instant.requested_time
+    try:
+        heartbeat = resume(ref, time, write.beat, phase="finalize")
+    except HeartbeatLost:
+        abandon_detached(write)
+        raise
+    begun = Begun(write.attempt(heartbeat), write.work)
+    try:
+        epoch, schema_json = write.context.epoch, write.context.schema_json
+        stats = finalize(ref.env, time, stats, epoch=epoch, repeats=True)
+        heartbeat.phase = "commit"
+        completed = commit(ref, begun, engine, stats, schema_json=schema_json)
+    except CommitUnknown:
+        heartbeat.stop()  # others will look, once it has aged
+        raise
+    except BaseException:
+        abandon(ref, begun.attempt)
+        raise
+    try:
+        delete_markers(ref.env, time)
+        delete_completions(ref.env, time)
+    except StorageError as error:
+        log.warning("markers_left time=%s error=%s", time, error)
+    finally:
+        heartbeat.end()
+    operation, totals = write.work.operation.value, WriteTotals.of(stats)
+    log.info("committed time=%s operation=%s %s", time, operation, totals)
+    return completed
+
+
+def abandon_detached(write: Detached) -> None:
+    """Roll back a write that failed, unless it may have been committed all the same.
+
+    Whoever tried to commit it and knows that this failed has rolled it back. A claim to commit
+    that is still there means that it does not know, and others will look, once it has aged.
+    """
+    claimed = read_claim(write.ref.env, write.instant.requested_time)
+    if claimed is None or claimed.claim.ending is not Ending.COMMIT:
+        abandon(write.ref, write.attempt())

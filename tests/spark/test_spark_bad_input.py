@@ -1,0 +1,390 @@
+"""What Spark cannot write is refused in one clear line, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import InheritableThread
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from support.indexed import BUCKETS, GLOBAL, arrow, made, read
+
+import hoodoo
+from hoodoo.errors import EngineFailed, HoodooError, InputError, NoSuchTable, SchemaMismatch
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("p", pa.string()),
+        ("ts", pa.int64()),
+        pa.field("v", pa.int64(), nullable=False),
+    ]
+)
+
+
+def make(place: Path, **more: Any) -> hoodoo.Table:
+    arguments = {"record_key": "id", "partition_by": "p", "ordering": "ts", **more}
+    return hoodoo.create_table(str(place), schema=SCHEMA, **arguments)
+
+
+def good(spark: SparkSession, *ids: str) -> DataFrame:
+    return spark.createDataFrame(arrow([(id_, "x", 1, 1) for id_ in ids or ("a",)]))
+
+
+@contextmanager
+def untouched(table: hoodoo.Table) -> Iterator[None]:
+    """The block leaves no data file, no pending instant and no row behind."""
+    place = Path(table.uri.removeprefix("file://"))
+
+    def state() -> tuple[Any, ...]:
+        files = {path for path in place.rglob("*") if path.is_file()}
+        data = {path for path in files if ".hoodie" not in path.relative_to(place).parts}
+        return data, sorted(map(repr, table.to_arrow().to_pylist()))
+
+    before = state()
+    yield
+    assert state() == before
+    instants = hoodoo.open_table(table.uri).timeline()
+    assert [one for one in instants if not one.completion_time] == []
+    assert not list((place / ".hoodie").rglob("*.marker.*"))
+    assert not list((place / ".hoodie" / ".heartbeat").glob("[0-9]*"))
+
+
+def refused(
+    table: hoodoo.Table, write: Callable[[], object], kind: type[HoodooError], *words: str
+) -> None:
+    """The write fails with this error and these words, in one line, and nothing of it stays."""
+    with untouched(table), pytest.raises(kind) as caught:
+        write()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "py4j" not in text
+    for word in words:
+        assert word in text
+
+
+def changed(**columns: Any) -> Callable[[SparkSession], DataFrame]:
+    """Two good rows, and a third with these values."""
+
+    def build(spark: SparkSession) -> DataFrame:
+        rows = [{"id": id_, "p": "x", "ts": 1, "v": 1} for id_ in "abc"]
+        rows[2] |= columns
+        plain = pa.schema([field.with_nullable(True) for field in SCHEMA])
+        return spark.createDataFrame(pa.Table.from_pylist(rows, plain))
+
+    return build
+
+
+def selected(*columns: str) -> Callable[[SparkSession], DataFrame]:
+    """A good row, seen through some expressions."""
+    return lambda spark: good(spark).selectExpr(*columns)
+
+
+DIRECTORY = ("partition value", "of p cannot be a directory name")
+BAD_VALUES: dict[str, tuple[Callable[[SparkSession], DataFrame], type[HoodooError], list[str]]] = {
+    "a null key": (changed(id=None), InputError, ["record key id is null or empty"]),
+    "an empty key": (changed(id=""), InputError, ["record key id is null or empty"]),
+    "a null ordering value": (changed(ts=None), InputError, ["ordering column ts is null"]),
+    "a null in a required column": (changed(v=None), SchemaMismatch, ["column v", "null"]),
+    "a slash at the end": (changed(p="x/"), InputError, ["'x/'", *DIRECTORY]),
+    "a slash at the beginning": (changed(p="/x"), InputError, ["'/x'", *DIRECTORY]),
+    "an empty level": (changed(p="x//y"), InputError, ["'x//y'", *DIRECTORY]),
+    "the directory above": (changed(p=".."), InputError, ["'..'", *DIRECTORY]),
+    "out of the table": (changed(p="x/../../y"), InputError, ["'x/../../y'", *DIRECTORY]),
+}
+BAD_COLUMNS: dict[str, tuple[Callable[[SparkSession], Any], type[HoodooError], list[str]]] = {
+    "no key column": (selected("p", "ts", "v"), InputError, ["no column 'id' in the rows"]),
+    "no partition column": (selected("id", "ts", "v"), InputError, ["no column 'p'"]),
+    "no ordering column": (selected("id", "p", "v"), InputError, ["no column 'ts'"]),
+    "no required column": (selected("id", "p", "ts"), SchemaMismatch, ["column v: missing"]),
+    "no columns": (selected(), InputError, ["no column 'id' in the rows"]),
+    "a column twice": (selected("*", "id"), InputError, ["column 'id' is there twice"]),
+    "a column twice but for case": (
+        selected("*", "1 as TS"),
+        InputError,
+        ["column 'TS' is there twice"],
+    ),
+    "a key spelled otherwise": (
+        selected("id as ID", "p", "ts", "v"),
+        InputError,
+        ["no column 'id'"],
+    ),
+    "a column spelled otherwise": (
+        selected("id", "p", "ts", "v as V"),
+        SchemaMismatch,
+        ["column V: the table spells it v"],
+    ),
+    "a name of our own": (
+        selected("*", "1 as _hoodoo_hash"),
+        InputError,
+        ["column '_hoodoo_hash': the name is hoodoo's own"],
+    ),
+    "a name of our own but for case": (
+        selected("*", "1 as _HOODOO_Group"),
+        InputError,
+        ["column '_HOODOO_Group': the name is hoodoo's own"],
+    ),
+    "a meta column but for case": (
+        selected("*", "'k' as _Hoodie_Record_Key"),
+        InputError,
+        ["column '_Hoodie_Record_Key': the name is hoodoo's own"],
+    ),
+    "a text for a number": (
+        selected("id", "p", "ts", "'one' as v"),
+        SchemaMismatch,
+        ["column v: string does not fit int64"],
+    ),
+    "a number for a key": (
+        selected("1 as id", "p", "ts", "v"),
+        SchemaMismatch,
+        ["column id: int32 does not fit string"],
+    ),
+    "a fraction for a whole number": (
+        selected("id", "p", "ts", "1.5D as v"),
+        SchemaMismatch,
+        ["column v: double does not fit int64"],
+    ),
+    "an interval": (
+        selected("*", "interval 1 day as d"),
+        SchemaMismatch,
+        ["column d: a table cannot hold Spark's interval"],
+    ),
+    "a map by numbers": (
+        selected("*", "map(1, 2) as m"),
+        SchemaMismatch,
+        ["column m", "map keys must be strings"],
+    ),
+    "a column without a type": (
+        selected("*", "null as n"),
+        SchemaMismatch,
+        ["column n: all its values are null"],
+    ),
+    "a name that Avro forbids": (
+        selected("*", "1 as `a b`"),
+        SchemaMismatch,
+        ["column a b: a name is made of"],
+    ),
+    "a stream": (
+        lambda spark: spark.readStream.format("rate").load(),
+        InputError,
+        ["stream", "foreachBatch"],
+    ),
+    "no DataFrame": (lambda spark: good(spark).groupBy("id"), InputError, ["GroupedData"]),
+    "a session": (lambda spark: spark, InputError, ["SparkSession"]),
+}
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+@pytest.mark.parametrize("what", BAD_VALUES)
+def test_bad_values(spark: SparkSession, tmp_path: Path, what: str, operation: str) -> None:
+    rows, kind, words = BAD_VALUES[what]
+    table = make(tmp_path / "t")
+    refused(table, lambda: getattr(table, operation)(rows(spark)), kind, *words)
+    getattr(table, operation)(good(spark))
+    assert table.to_arrow()["id"].to_pylist() == ["a"], "the next write works"
+
+
+@pytest.mark.parametrize("what", BAD_COLUMNS)
+def test_bad_columns(spark: SparkSession, tmp_path: Path, what: str) -> None:
+    rows, kind, words = BAD_COLUMNS[what]
+    table = make(tmp_path / "t")
+    given = rows(spark)
+    for write in (table.upsert, table.insert, table.bulk_insert, table.insert_overwrite_table):
+        refused(table, lambda write=write: write(given), kind, *words)
+    assert table.timeline() == [], "nothing was begun"
+
+
+@pytest.mark.parametrize("options", [{}, BUCKETS, GLOBAL], ids=["simple", "bucket", "global"])
+def test_bad_keys_to_delete(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
+    table = make(tmp_path / "t", options=options)
+    table.upsert(good(spark, "a", "b"))
+    delete = table.delete
+    for rows, kind, word in (
+        (changed(id=None)(spark), InputError, "record key id is null or empty"),
+        (changed(p="../x")(spark), InputError, "cannot be a directory name"),
+        (selected("p", "ts")(spark), InputError, "no column 'id'"),
+        (selected("1 as id")(spark), SchemaMismatch, "column id"),
+        (selected("id", "id")(spark), InputError, "twice"),
+    ):
+        if options is GLOBAL and "directory" in word:
+            continue  # partitions do not matter there
+        refused(table, lambda rows=rows: delete(rows), kind, word)
+    refused(table, lambda: table.delete_partitions(good(spark)), InputError, "a list of partition")
+    delete(good(spark))
+    assert table.to_arrow()["id"].to_pylist() == ["b"]
+
+
+@pytest.mark.parametrize("rule", [["id", "v"], ["id"]])
+def test_keys_of_which_nothing_is_there(
+    spark: SparkSession, tmp_path: Path, rule: list[str]
+) -> None:
+    """Of several parts some may be missing, not all."""
+    schema = pa.schema([("id", pa.float64()), ("p", pa.string()), ("v", pa.int64())])
+    table = hoodoo.create_table(
+        str(tmp_path / "t"), schema=schema, record_key=rule, partition_by="p"
+    )
+    rows = pa.Table.from_pylist([{"id": 1.5, "p": "x"}, {"p": "x"}], schema)
+    word = "all parts of the record key id,v" if len(rule) > 1 else "record key id is null"
+    for write in (table.upsert, table.bulk_insert):
+        refused(table, lambda write=write: write(spark.createDataFrame(rows)), InputError, word)
+    table.upsert(spark.createDataFrame(rows.slice(0, 1)))
+    assert table.to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("options", [{}, BUCKETS, GLOBAL], ids=["simple", "bucket", "global"])
+def test_nothing_to_write_is_a_commit_without_files(
+    spark: SparkSession, tmp_path: Path, kind: str, options: dict[str, str]
+) -> None:
+    table = made(tmp_path / "t", kind, options, "ts")
+    none = good(spark).limit(0)
+    for write in (table.upsert, table.bulk_insert, table.delete, table.insert_overwrite):
+        assert write(none).stats.files == 0
+    table.upsert(good(spark, "a", "b"))
+    for write in (table.upsert, table.insert, table.bulk_insert, table.insert_overwrite):
+        result = write(none)
+        assert (result.stats.files, result.stats.inserted) == (0, 0)
+    assert len(read(table)) == 2, "no partition occurs in no rows"
+    table.insert_overwrite_table(none)
+    assert read(table) == []
+    assert [one.state for one in table.timeline() if not one.completion_time] == []
+
+
+def test_a_slash_inside_makes_levels(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(tmp_path / "t", "cow", {}, "ts")
+    rows = [("a", "2024/01", 1, 1), ("b", "2024/02", 1, 2)]
+    table.upsert(spark.createDataFrame(arrow(rows)))
+    table.upsert(spark.createDataFrame(arrow([("a", "2024/01", 2, 3)])))
+    assert read(table) == [("a", "2024/01", 2, 3), ("b", "2024/02", 1, 2)]
+    assert sorted(map(tuple, table.read(spark).select("id", "p").collect())) == [
+        ("a", "2024/01"),
+        ("b", "2024/02"),
+    ]
+
+
+def test_a_table_that_vanished(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    table.upsert(good(spark))
+    shutil.rmtree(tmp_path / "t")
+    for write in (table.upsert, table.bulk_insert, table.delete):
+        with pytest.raises(NoSuchTable):
+            write(good(spark))
+    assert not (tmp_path / "t").exists()
+
+
+# -- failures of the user's own code, and cancelled jobs --------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "delete"])
+def test_rows_that_cannot_be_computed(spark: SparkSession, tmp_path: Path, operation: str) -> None:
+    table = make(tmp_path / "t")
+    table.upsert(good(spark))
+
+    @sf.udf("string")
+    def fails(_: str) -> str:
+        raise ValueError("no such luck")
+
+    bad = good(spark).withColumn("id", fails("id"))
+    refused(table, lambda: getattr(table, operation)(bad), EngineFailed, "ValueError: no such luck")
+    divided = good(spark).withColumn("ts", sf.expr("ts div 0"))
+    refused(table, lambda: getattr(table, operation)(divided), EngineFailed, "DIVIDE_BY_ZERO")
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+def test_a_write_that_is_cancelled(spark: SparkSession, tmp_path: Path, operation: str) -> None:
+    """An upsert is cancelled over its input, a bulk insert over its write stage."""
+    table = make(tmp_path / "t")
+    table.upsert(good(spark))
+    started, released = tmp_path / "started", tmp_path / "released"
+    waits = sf.udf(_waiting(str(started), str(released)), "string")
+    rows = good(spark, "b", "c").withColumn("id", waits("id"))
+    caught: list[BaseException] = []
+
+    def write() -> None:
+        spark.sparkContext.setJobGroup("mine", "to be cancelled")
+        try:
+            getattr(table, operation)(rows)
+        except BaseException as error:
+            caught.append(error)
+
+    with untouched(table):
+        writer = InheritableThread(target=write, daemon=True)
+        writer.start()
+        try:
+            _wait_for(started.exists)
+            spark.sparkContext.cancelJobGroup("mine")
+            writer.join(60)
+        finally:
+            released.touch()
+        assert not writer.is_alive()
+    (error,) = caught
+    assert isinstance(error, EngineFailed)
+    assert "cancelled" in str(error)
+    assert "\n" not in str(error)
+    table.upsert(good(spark, "b"))
+    assert sorted(table.to_arrow()["id"].to_pylist()) == ["a", "b"]
+
+
+def _waiting(started: str, released: str) -> Callable[[str], str]:
+    """A function that tells that it runs, and goes on when it is told to."""
+
+    def wait(value: str) -> str:
+        Path(started).touch()
+        end = time.monotonic() + 60
+        while not Path(released).exists() and time.monotonic() < end:
+            threading.Event().wait(0.05)
+        return value
+
+    return wait
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        threading.Event().wait(0.05)
+
+
+STOPPED = """
+import sys
+from pathlib import Path
+from support.sessions import local_session
+import hoodoo
+
+place = Path(sys.argv[1])
+spark = local_session(place / "session")
+rows = spark.createDataFrame([("a", "x")], "id string, p string")
+table = hoodoo.create_table(str(place / "t"), schema=rows.schema, record_key="id", partition_by="p")
+spark.stop()
+for write in (table.upsert, table.bulk_insert, table.delete):
+    try:
+        write(rows)
+    except hoodoo.HoodooError as error:
+        print(type(error).__name__, error)
+assert table.timeline() == []
+"""
+
+
+def test_a_session_that_was_stopped(tmp_path: Path) -> None:
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(tmp_path)],
+        cwd=tests,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines() == ["InputError the Spark session was stopped"] * 3
