@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 what Spark's own pages call it
 
 KEY, ORDERING, PARTITION = "trip_id", "ts", "city"
+COLUMNS = (KEY, PARTITION, ORDERING, "driver", "rider", "fare", "distance", "receipt")
 CITIES = ("amsterdam", "berlin", "cairo", "delhi", "essen", "florence", "geneva", "havana")
 FILES = 4
 FEW = 1_000
@@ -80,6 +81,5 @@ def expected(
 
 def checksum(frame: DataFrame) -> Sequence[int]:
     """Two numbers that are equal for equal rows, in whatever order: how many, and a hash."""
-    names = (KEY, PARTITION, ORDERING, "driver", "rider", "fare", "distance", "receipt")
-    found = frame.agg(F.count(F.lit(1)), F.bit_xor(F.xxhash64(*names))).first()
+    found = frame.agg(F.count(F.lit(1)), F.bit_xor(F.xxhash64(*COLUMNS))).first()
     return list(found) if found else []

@@ -45,5 +45,4 @@ class Hoodoo:
 
     def read(self, spark: SparkSession, place: str) -> DataFrame:
         """Snapshot, without meta columns."""
-        frame = hoodoo.open_table(place).read(spark)
-        return frame.drop(*(name for name in frame.columns if name.startswith("_hoodie")))
+        return hoodoo.open_table(place).read(spark, columns=data.COLUMNS)

@@ -130,8 +130,7 @@ class Hudi:
 
     def read(self, spark: SparkSession, place: str) -> DataFrame:
         """Snapshot query, without meta columns."""
-        frame = spark.read.format("hudi").load(place)
-        return frame.drop(*(name for name in frame.columns if name.startswith("_hoodie")))
+        return spark.read.format("hudi").load(place).select(*data.COLUMNS)
 
 
 class Delta:

@@ -11,11 +11,11 @@ import logging
 import os
 import pickle
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
@@ -82,13 +82,23 @@ def write_and_repeat(spark: SparkSession, **given: Any) -> dict[str, list[list[s
         return stats
 
     with (
-        mock.patch.object(stage, "_collected", kept),
-        mock.patch.object(execute, "finalize", finalized),
-        mock.patch.object(Broadcast, "destroy"),  # what the tasks of the stage need
+        _replaced(stage, "_collected", kept),
+        _replaced(execute, "finalize", finalized),
+        _replaced(Broadcast, "destroy", lambda shared: None),  # the stage needs it again
     ):
         write(spark, **given)
         run_again("committed")
     return outcomes
+
+
+@contextmanager
+def _replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 def _outcome(result: Result) -> list[str]:

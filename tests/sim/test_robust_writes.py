@@ -33,7 +33,7 @@ def test_every_point(scenario: type[robust.OnCluster], actor: str, record_proper
     outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
     found = explore(record_property, f"{scenario.name}, faults of {actor}", outcomes)
     assert found.is_complete
-    assert found.runs > 70
+    assert found.runs > 50
 
 
 # -- mutants: the protocol with one thought left out ---------------------------------------------

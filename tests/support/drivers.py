@@ -60,7 +60,7 @@ def driver(
     with Listener(address, "AF_UNIX") as listener:
         spec = {"address": address, "settings": dict(settings)}
         child = children.start(script, spec, deadline_s=deadline_s)
-        listener._listener._socket.settimeout(READY_WITHIN_S)  # type: ignore[attr-defined]
+        listener._listener._socket.settimeout(READY_WITHIN_S)
         try:
             connection = listener.accept()
         except TimeoutError:

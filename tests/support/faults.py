@@ -127,9 +127,9 @@ def arm() -> None:
         delete(storage, path)
         _note(storage._root, path, "deleted")
 
-    LocalWrite.write = faulty_write  # type: ignore[method-assign]
-    LocalWrite.publish = faulty_publish  # type: ignore[method-assign]
-    LocalStorage.delete = noted_delete  # type: ignore[method-assign]
+    LocalWrite.write = faulty_write
+    LocalWrite.publish = faulty_publish
+    LocalStorage.delete = noted_delete
 
 
 def _meet(file: LocalWrite, moment: str) -> None:

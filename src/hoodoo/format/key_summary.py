@@ -8,6 +8,7 @@ hoodie_bloom_filter_type_code   DYNAMIC_V0
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -38,6 +39,11 @@ class BloomOptions:
         """Keys up to which the filter grows."""
         return self.entries * max(1, -(-self.max_entries // self.entries))
 
+    def size_bytes(self, keys: int) -> int:
+        """About how much of a footer the filter of so many keys takes: six bits in a character."""
+        bits_of_a_key = -math.log(self.fpp) / math.log(2) ** 2
+        return int(min(keys, self.capacity) * bits_of_a_key / 6)
+
 
 class KeySummary:
     """Bounds and bloom filter of keys that come in batches.
@@ -50,6 +56,7 @@ class KeySummary:
     def __init__(self, bloom: BloomOptions | None) -> None:
         self._bloom = bloom
         self._has_nulls = False
+        self._count = 0
         self._held: list[pa.Array] = []
         self._held_count = 0
         self._bounds: tuple[str, ...] = ()
@@ -60,6 +67,7 @@ class KeySummary:
         self._has_nulls = self._has_nulls or bool(keys.null_count)
         if self._has_nulls:
             return
+        self._count += len(keys)
         self._held += keys.chunks
         self._held_count += len(keys)
         if self._held_count <= (self._bloom.capacity if self._bloom else _MANY):
@@ -67,6 +75,11 @@ class KeySummary:
         if self._bloom is not None and self._crowded is None:
             self._crowded = self._builder(self._bloom, crowding=_CROWDING)
         self._take_held(self._crowded)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how large the key-values are."""
+        return self._bloom.size_bytes(self._count) if self._bloom else 0
 
     def key_values(self) -> dict[str, str]:
         """The footer's key-values; none for a file without keys that one could look for."""

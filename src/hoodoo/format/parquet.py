@@ -85,7 +85,7 @@ class BaseFileWriter:
         """About how large the file would be if it were closed now."""
         flushed = int(self._stream.tell())
         ratio = flushed / self._written_bytes if self._written_bytes else _FIRST_GUESS
-        return flushed + int(self._pending_bytes * ratio)
+        return flushed + int(self._pending_bytes * ratio) + self._keys.size_bytes
 
     @property
     def pending_bytes(self) -> int:

@@ -125,4 +125,4 @@ class Storage(Protocol):
         """Remove an object; an absent one is fine. Raises `OutcomeUnknown`."""
 
     def open_write(self, path: str) -> WriteStream:
-        """Stream a large new object; object stores hold it in memory until it is closed."""
+        """Stream a large new object; object stores get it when it is closed."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from hoodoo.errors import NotFound, PreconditionFailed
 from hoodoo.storage.base import ObjectInfo, WriteStream
-from hoodoo.storage.buffered import BufferedWrite
 from hoodoo.storage.client import Client, EmptyRange, read, reader, write, writer
 from hoodoo.storage.ranges import TAIL_BYTES, Range, RangeReader
+from hoodoo.storage.spooled import SpooledWrite
 from hoodoo.storage.uri import TableUri, check_directory, check_path, check_range, parse_uri
 
 if TYPE_CHECKING:
@@ -125,11 +125,11 @@ class ObjectStorage:
             return
 
     def open_write(self, path: str) -> WriteStream:
-        # Held in memory and sent in one conditional request: obstore's multipart upload would
+        # Gathered here and sent in one conditional request: obstore's multipart upload would
         # overwrite, and a killed process would leave parts that cost money and nobody sees.
-        return BufferedWrite(check_path(path), self.create)
+        return SpooledWrite(check_path(path), partial(self._put, mode="create"))
 
-    def _put(self, path: str, data: bytes, *, mode: Any) -> ObjectInfo:
+    def _put(self, path: str, data: bytes | memoryview, *, mode: Any) -> ObjectInfo:
         client = self._writes if len(data) < _LARGE_BYTES else self._large_writes
         made = write(path, lambda: client.put(path, data, mode=mode, use_multipart=False))
         return ObjectInfo(path, len(data), 0, _etag(made))

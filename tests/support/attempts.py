@@ -1,0 +1,99 @@
+"""One upsert of one file, driven step by step, and attempts at it that can be held up anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from hoodoo.engine.local import LocalEngine
+from hoodoo.format.completion import Digest
+from hoodoo.format.schema import avro_from_arrow
+from hoodoo.model.commit import OperationType
+from hoodoo.model.stats import WriteStat
+from hoodoo.storage.traced import TracedStorage
+from hoodoo.table.snapshot import take_snapshot
+from hoodoo.write.begin import Begun, begin
+from hoodoo.write.commit import commit
+from hoodoo.write.context import WriteContext
+from hoodoo.write.execute import _read_rule, _tidy_up, bucket_reads
+from hoodoo.write.finalize import finalize
+from hoodoo.write.handle import HandleTask, run_handle
+from hoodoo.write.locate import locate
+from hoodoo.write.plan import Planned, plan_updates, upserts
+from hoodoo.write.prepare import prepare
+from support.fleet import Fleet, Machine, rows
+
+Before = Callable[[str, str], None]
+
+
+class RepeatingEngine(LocalEngine):
+    """Tasks run once, but nobody knows."""
+
+    repeats = True
+
+
+@dataclass
+class Driver:
+    """A machine that has begun an upsert of k1 to 2, of one file group."""
+
+    machine: Machine
+    begun: Begun
+    context: WriteContext
+    planned: Planned
+
+    @classmethod
+    def begin(cls, fleet: Fleet, **options: object) -> Driver:
+        machine = fleet.machine("driver", **options)
+        ref, engine = machine.ref, LocalEngine(threads=1)
+        snapshot = take_snapshot(ref)
+        incoming, schema = prepare(ref, rows(k1=2), snapshot.schema)
+        located = locate(snapshot, incoming, engine)
+        planned = plan_updates(
+            OperationType.UPSERT, snapshot, incoming, schema, located, upserts(ref, incoming)
+        )
+        begun = begin(ref, planned.work)
+        context = WriteContext(
+            ref=ref,
+            requested_time=begun.time,
+            by_key=True,
+            schema=schema,
+            schema_json=avro_from_arrow(schema, ref.properties.name),
+            read_rule=_read_rule(ref, schema),
+            repeats=True,
+            write_id="w",
+        )
+        return cls(machine, begun, context, planned)
+
+    def attempt(
+        self,
+        machine: Machine,
+        number: int,
+        *,
+        digest: Digest | None = None,
+        before: Before = lambda verb, path: None,
+    ) -> Sequence[WriteStat]:
+        """An attempt at the one handle, on some machine."""
+        env = replace(machine.ref.env, storage=TracedStorage(machine.storage, before=before))
+        ref = replace(machine.ref, env=env)
+        context = replace(self.context, ref=ref)
+        ((bucket, read),) = bucket_reads(self.planned.work, context)
+        assert read is not None
+        changes = self.planned.changes[bucket.index]
+        task = HandleTask(context, bucket, changes, replace(read, env=env), number, digest=digest)
+        return run_handle(task)
+
+    def finalize(self, stats: Sequence[WriteStat]) -> None:
+        finalize(self.machine.ref.env, self.begun.time, stats, repeats=True)
+
+    def commit(self, stats: Sequence[WriteStat]) -> None:
+        engine = LocalEngine(threads=1)
+        schema_json = self.context.schema_json
+        commit(self.machine.ref, self.begun, engine, stats, schema_json=schema_json)
+        _tidy_up(self.machine.ref, self.begun, repeats=True)
+
+
+def fleet() -> Fleet:
+    """A table with one row."""
+    made = Fleet()
+    made.machine("first").table.insert(rows(k1=1))
+    return made
