@@ -145,7 +145,7 @@ def test_every_operation_and_format(
         ("x.csv", "id,city,tip\n1,sf,2\n", ["columns that the table lacks: tip"]),
         ("x.json", '{"id": 1, "deep": {"x": 1, "y": 2}}', ["the table lacks: deep.y"]),
         ("x.csv", "id,city,at\nmany,sf,2026-01-01\n", ["many"]),
-        ("x.json", '{"id": 1, "city": "sf", ', ["Malformed"]),
+        ("x.json", '{"id": 1, "city": "sf", ', ["x.json cannot be read as json", "JsonParse"]),
         ("x.csv", "id,city,at\n,sf,2026-01-01\n", ["record key id is null or empty"]),
         ("x.csv", "id,city\n1,sf\n", ["no column 'at' in the rows"]),
         ("x.parquet", "no Parquet", ["x.parquet"]),

@@ -12,9 +12,20 @@ from support.servers import or_skip
 from support.spark_events import settings as event_log
 
 from hoodoo.testing.cluster import SparkCluster, spark_cluster
+from hoodoo.testing.jvm import quick_start
+from hoodoo.testing.servers import ServerUnavailable
 
 TESTS = Path(__file__).resolve().parents[1]
 DRIVER_LIVES_S = 600
+
+
+@pytest.fixture(scope="session")
+def java_options() -> str:
+    """Options of a JVM that runs a driver."""
+    try:
+        return " ".join(quick_start())
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
 """A Spark driver in a process of its own, which does what the test asks of it.
 
 `python driver.py JOURNAL SPEC`; the spec has: address (of the test's socket), settings (of the
-session). A request is a function of this module and its arguments; the answer is what it returns,
-or the name and the text of the error that it raised.
+session). A request is a number, a function of this module, and its arguments; the answer is the
+number, and what it returned, or the name and the text of the error that it raised.
 """
 
 from __future__ import annotations
@@ -116,10 +116,10 @@ def main() -> None:
     with Client(spec["address"]) as connection:
         while True:
             try:
-                name, arguments = connection.recv()
+                number, name, arguments = connection.recv()
             except EOFError:
                 return
-            connection.send(_answer(spark, name, arguments))
+            connection.send((number, *_answer(spark, name, arguments)))
 
 
 def _answer(spark: SparkSession, name: str, arguments: Mapping[str, Any]) -> tuple[str, Any]:

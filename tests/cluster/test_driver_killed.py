@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,6 @@ from support.processes import Child, Children, until
 import hoodoo
 from hoodoo.model.instant import Action, InstantTime
 from hoodoo.table.ref import open_ref
-from hoodoo.testing.jvm import quick_start
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -26,11 +26,11 @@ KILLS = int(os.environ.get("HOODOO_DRIVER_KILLS", "10"))
 SEED = int(os.environ.get("HOODOO_DRIVER_SEED", "4"))
 SCRIPT = Path(__file__).with_name("victim_driver.py")
 WRITES = 4
-DEADLINE_S = 240
+DEADLINE_S = 400
 OPTIONS = {
     "hoodie.client.heartbeat.interval_in_ms": 1000,
-    "hoodie.client.heartbeat.tolerable.misses": 3,
-    "hoodie.write.lock.storage.validity.timeout.secs": 3,
+    "hoodie.client.heartbeat.tolerable.misses": 6,
+    "hoodie.write.lock.storage.validity.timeout.secs": 6,
     "hoodie.write.lock.storage.renew.interval.secs": 1,
 }
 BEFORE = [{"word": "intent", "number": 0, "kind": "insert", "block": 0}, {"word": "ack"}]
@@ -42,6 +42,7 @@ class Chain:
 
     place: Path
     kind: str
+    java_options: str
     moments: random.Random
     journals: list[list[dict[str, object]]] = field(default_factory=lambda: [BEFORE])
     pending: dict[InstantTime, str] = field(default_factory=dict)
@@ -78,7 +79,7 @@ class Chain:
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": " ".join(quick_start()),
+            "spark.driver.extraJavaOptions": self.java_options,
             "spark.sql.shuffle.partitions": "2",
         }
         ledger = self.ledger()
@@ -111,9 +112,12 @@ class Chain:
 
 
 def test_drivers_killed_at_random_moments(
-    tmp_path: Path, record_property: pytest.RecordProperty
+    tmp_path: Path, java_options: str, record_property: Callable[[str, object], None]
 ) -> None:
-    chains = [Chain(tmp_path, kind, random.Random(f"{SEED} {kind}")) for kind in ("cow", "mor")]
+    chains = [
+        Chain(tmp_path, kind, java_options, random.Random(f"{SEED} {kind}"))
+        for kind in ("cow", "mor")
+    ]
     with ThreadPoolExecutor(len(chains)) as pool:
         for done in [pool.submit(chain.run, KILLS // 2) for chain in chains]:
             done.result()
@@ -124,6 +128,10 @@ def test_drivers_killed_at_random_moments(
         assert not [time for time in chain.pending if timeline.find(time)], "all rolled back"
     left = Counter(state for chain in chains for state in chain.pending.values())
     acknowledged = sum(chain.ledger().acknowledged for chain in chains)
-    told = f"{KILLS} drivers killed, writes left: {dict(left)}, acknowledged: {acknowledged}"
-    record_property("simulated", told)
+    failed = sum((chain.ledger().failed for chain in chains), Counter[str]())
+    record_property(
+        "simulated",
+        f"{KILLS} drivers killed, writes left: {dict(left)}, acknowledged: {acknowledged}, "
+        f"failed: {dict(failed)}",
+    )
     assert left["inflight"], "no driver was killed while it wrote"

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from support.processes import spec_of
 
 import hoodoo
+from hoodoo.errors import CommitUnknown, HoodooError
 
 KINDS = ("bulk_insert", "upsert", "insert", "delete", "upsert")
 
@@ -39,7 +40,15 @@ def main() -> None:
         block = number if is_new else living[number % len(living)]
         facts = {"number": number, "kind": "insert" if is_new else kind, "block": block}
         journal.note("intent", **facts)
-        instant = write(spark, table, number, kind, block)
+        try:
+            instant = write(spark, table, number, kind, block)
+        except CommitUnknown as error:
+            journal.note("unknown", error=str(error), **facts)
+            continue
+        except HoodooError as error:  # such as a heartbeat that was late on a busy machine
+            logging.exception("write %d", number)
+            journal.note("failed", error=type(error).__name__, **facts)
+            continue
         journal.note("ack", instant=instant, **facts)
         if kind == "delete":
             living.remove(block)

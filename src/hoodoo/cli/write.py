@@ -71,12 +71,13 @@ def write(
 
     given = parse_options(option)
     settings = {key: given.pop(key) for key in list(given) if key.startswith(_SPARK)}
-    kind = format_ or _format_of(from_)
+    place = from_ if "://" in from_ else os.path.abspath(from_)
+    kind = format_ or _format_of(place)
     opened = open_table(table, given)
     with _spark(master, settings) as spark, _progress(spark, f"{op.value} {opened.name}"):
         from hoodoo.spark.load import read_files
 
-        rows = read_files(spark, from_, kind.value, opened.schema)
+        rows = read_files(spark, place, kind.value, opened.schema)
         done = getattr(opened, op.name.lower())(rows)
     if json:
         output.print_json(done)

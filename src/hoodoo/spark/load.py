@@ -8,15 +8,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
-from hoodoo.errors import InputError
+from hoodoo.errors import EngineFailed, InputError
 from hoodoo.format.schema import META_FIELDS
 from hoodoo.spark.schema import spark_schema
 from hoodoo.spark.session import told_plainly
 
-FORMATS = ("parquet", "csv", "json")
 _OPTIONS: dict[str, dict[str, str]] = {
+    "parquet": {},
     "csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"},
-    "json": {"mode": "FAILFAST"},
+    "json": {"mode": "FAILFAST", "primitivesAsString": "true"},
 }
 
 
@@ -26,18 +26,20 @@ def read_files(spark: SparkSession, place: str, format: str, schema: pa.Schema) 
     CSV has a header, JSON one object a line. Columns that the table lacks are an `InputError`:
     neither of them tells their types.
     """
-    with told_plainly():
-        if format == "parquet":
-            return spark.read.parquet(place)
-        reader = spark.read.format(format).options(**_OPTIONS[format])
-        found = reader.option("primitivesAsString", "true").load(place).schema
-        named = {field.name: field for field in spark_schema(schema)}
-        named.update((name, StructField(name, StringType())) for name in META_FIELDS)
-        lacking = list(_lacking(found, StructType(list(named.values()))))
-        if lacking:
-            names = ", ".join(lacking)
-            raise InputError(f"{place} has columns that the table lacks: {names}")
-        return reader.schema(StructType([named[name] for name in found.names])).load(place)
+    try:
+        with told_plainly():
+            found = spark.read.format(format).options(**_OPTIONS[format]).load(place)
+    except EngineFailed as error:
+        raise InputError(f"{place} cannot be read as {format}: {error}") from error
+    if format == "parquet":
+        return found
+    named = {field.name: field for field in spark_schema(schema)}
+    named.update((name, StructField(name, StringType())) for name in META_FIELDS)
+    lacking = list(_lacking(found.schema, StructType(list(named.values()))))
+    if lacking:
+        raise InputError(f"{place} has columns that the table lacks: {', '.join(lacking)}")
+    typed = StructType([named[name] for name in found.columns])
+    return spark.read.format(format).options(**_OPTIONS[format]).schema(typed).load(place)
 
 
 def _lacking(found: DataType, there: DataType, path: str = "") -> Iterator[str]:

@@ -67,11 +67,13 @@ def _started(conf: SparkConf, descriptor: int, log: str) -> SparkContext:
         reason = str(error.java_exception.getMessage() or error.java_exception.toString())
         raise EngineFailed(f"Spark did not start: {reason}") from error
     except PySparkException as error:
-        raise EngineFailed(f"Spark did not start: {_last_line(log) or error}") from error
+        raise EngineFailed(f"Spark did not start: {_last_words(log) or error}") from error
     finally:
         os.close(descriptor)
 
 
-def _last_line(log: str) -> str:
-    with open(log, errors="replace") as lines:
-        return next((line.strip() for line in reversed(lines.readlines()) if line.strip()), "")
+def _last_words(log: str) -> str:
+    """The last line that is none of a stack trace."""
+    with open(log, errors="replace") as file:
+        lines = [line.strip() for line in file]
+    return next((line for line in reversed(lines) if line and not line.startswith("at ")), "")

@@ -26,6 +26,7 @@ LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Short runs on few cores: a quick compiler, and no threads for garbage."""
 
 _MAKE_WITHIN_S = 180
+_KEPT = 3  # archives are large, and every new environment needs one of its own
 # What no local session loads: the other side of a cluster.
 _MORE_CLASSES = (
     "org.apache.spark.executor.CoarseGrainedExecutorBackend",
@@ -88,6 +89,10 @@ def _archive() -> Path:
                     check=True,
                 )
                 made.rename(archive)
+        archive.touch()
+        by_use = sorted(place.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
+        for old in by_use[:-_KEPT]:
+            old.unlink()
     return archive
 
 
