@@ -10,7 +10,7 @@ SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-fast check fmt lint types test-compat fuzz sim sim-nightly bench docs pins clean
+.PHONY: help setup demo test test-spark test-cluster test-fast check fmt lint types test-compat fuzz sim sim-nightly bench docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,10 +25,13 @@ demo: $(READY) ## Make a table, write two commits, look at it, travel in time
 
 test: $(READY) ## Run all tests except those that need Apache Hudi itself
 	$(PYTEST) $(APART) -m "not compat and not spark"
-	$(PYTEST) -m "spark and not compat"
+	@$(MAKE) test-spark test-cluster
 
-test-spark: $(READY) ## Run the tests that need Spark, one session after another
-	$(PYTEST) -m "spark and not compat"
+test-spark: $(READY) ## Run the tests that need Spark, in one session
+	$(PYTEST) -m "spark and not cluster and not compat"
+
+test-cluster: $(READY) ## Break executors, tasks and drivers of a real Spark cluster
+	$(PYTEST) -m cluster
 
 test-fast: $(READY) ## Run the tests that need no server and little time
 	$(PYTEST) $(APART) -q -m "not compat and not server and not spark" $(SLOW)

@@ -51,7 +51,7 @@ STDLIB_ONLY = {"errors", "model", "config"}
 HOMES = {
     "obstore": {"storage"},
     "fastavro": {"format"},
-    "pyspark": {"spark", "api"},
+    "pyspark": {"spark", "api", "testing"},
     "kazoo": {"concurrency"},
     "typer": {"cli"},
     "rich": {"cli"},

@@ -24,6 +24,7 @@ from support.indexed import (
     assert_in_buckets,
     made,
     read,
+    rows_in,
 )
 
 import hoodoo
@@ -98,9 +99,9 @@ def test_inserts_keep_duplicates_and_an_upsert_leaves_one(
     table.bulk_insert(frame(spark, [("a", "x", 3, 4), ("b", "x", 1, 5)]))
     assert Counter(row[0] for row in read(table)) == {"a": 3, "b": 2}
     table.upsert(frame(spark, [("a", "x", 9, 6)]))
-    assert [row for row in read(table) if row[0] == "a"] == [("a", "x", 9, 6)] * 2, (
-        "one in each file group that had it"
-    )
+    # Of a key that a base file has twice the wheel reads one row more, once a log updates it.
+    left = [row for row in rows_in(table.to_arrow()) if row[0] == "a"]
+    assert left == [("a", "x", 9, 6)] * 2, "one in each file group that had it"
 
 
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert", "insert_overwrite"])

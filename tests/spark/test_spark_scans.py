@@ -146,7 +146,7 @@ def test_settings_of_the_session_come_back(spark: SparkSession, tmp_path: Path) 
     jobs = spark.sparkContext.statusTracker()
     spark.sparkContext.setJobGroup("listing", "")
     table.read(spark)
-    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # unset
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None unsets it
     assert not jobs.getJobIdsForGroup("listing")
     assert spark.conf.get(key) == "32"
     spark.conf.set(key, "7")

@@ -44,6 +44,8 @@ SCHEMA = pa.schema(
         ("legs", pa.list_(pa.struct([("km", pa.int32()), ("mark", pa.binary(3))]))),
         ("deep", pa.struct([("inner", pa.struct([("xs", pa.list_(pa.timestamp("ms")))]))])),
         ("by_name", pa.map_(pa.string(), pa.struct([("day", pa.date32())]))),
+        ("marks", pa.map_(pa.string(), pa.binary(2))),
+        ("seen", pa.map_(pa.string(), pa.timestamp("ms", "UTC"))),
     ]
 )
 
@@ -75,6 +77,8 @@ def row(number: int) -> dict[str, Any]:
         "legs": [{"km": number, "mark": b"abc"}, None, {"km": None, "mark": None}],
         "deep": {"inner": {"xs": [local, None]}},
         "by_name": [("k", {"day": dt.date(9999, 12, 31)}), ("n", None)],
+        "marks": [("m", b"ab"), ("n", None)],
+        "seen": [("s", dt.datetime(2026, 1, 1, 0, 0, 0, 1000, tzinfo=dt.UTC))],
     }
 
 

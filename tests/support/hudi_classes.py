@@ -43,6 +43,11 @@ class HudiClasses:
         """The bucket that a file id tells."""
         return int(self._identifier.bucketIdFromFileId(file_id))
 
+    def bloom_filter(self, text: str, type_code: str) -> Any:
+        """The filter that a footer's text holds; it has `mightContain`."""
+        bloom = self._jvm.org.apache.hudi.common.bloom
+        return bloom.BloomFilterFactory.fromString(text, type_code)
+
     @property
     def _identifier(self) -> Any:
         return self._jvm.org.apache.hudi.index.bucket.BucketIdentifier

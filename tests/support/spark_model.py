@@ -218,6 +218,8 @@ def assert_equal(spark: SparkSession, table: hoodoo.Table, model: Model, told: o
         "read": table.read(spark).toArrow().to_pylist(),
         "wheel": wheel_rows(table.uri),
     }
+    if model.index == "stays":  # Spark takes the partition column from the path, where it stays
+        del read["read"]
     for reader, rows in read.items():
         assert sorted(_texts(row, names) for row in rows) == expected, (reader, told)
 

@@ -29,7 +29,7 @@ def test_the_second_attempt_returns_what_the_first_one_wrote(digest: Digest | No
     assert first == second
     assert [*known, first[0].path] == sorted(world.data_files())
     (done,) = load_completions(world.machine("look").ref.env, driver.begun.time, 1).values()
-    assert done == Completion(str(first[0].file_id), digest, tuple(first))
+    assert done == Completion(f"0-{first[0].file_id}", digest, tuple(first))
 
 
 def test_other_rows_fail_the_write() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,8 +17,6 @@ from hoodoo.cli.options import Json, OptionList, TableArgument, parse_options
 from hoodoo.errors import Unsupported
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from hoodoo.write.commit import CommitResult
 
 
@@ -97,7 +95,7 @@ def _format_of(source: str) -> Format:
 
 
 @contextmanager
-def _spark(master: str, settings: dict[str, str]) -> Iterator[SparkSession]:
+def _spark(master: str, settings: dict[str, str]) -> Iterator[Any]:
     from importlib.util import find_spec
 
     for package in ("pyspark", "pandas"):
@@ -111,7 +109,7 @@ def _spark(master: str, settings: dict[str, str]) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _progress(spark: SparkSession, what: str) -> Iterator[None]:
+def _progress(spark: Any, what: str) -> Iterator[None]:
     """A bar for those who watch a terminal."""
     if not sys.stderr.isatty():
         yield

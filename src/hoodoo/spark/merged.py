@@ -16,6 +16,7 @@ from hoodoo.table.read import slice_pieces
 
 _TASKS_PER_CORE = 4
 _TASK_BYTES = 128 * 1024 * 1024
+_BATCH_ROWS = 32_768
 
 
 def merged_slices(spark: SparkSession, reads: Sequence[SliceRead], schema: StructType) -> DataFrame:
@@ -31,7 +32,7 @@ def merged_slices(spark: SparkSession, reads: Sequence[SliceRead], schema: Struc
             for number in batch.column(0).to_pylist():
                 for slice_, visibility in pickle.loads(packed[number]):
                     for rows in slice_pieces(SliceRead(env, slice_, rule, visibility)):
-                        yield from to_spark(rows).to_batches()
+                        yield from to_spark(rows).to_batches(_BATCH_ROWS)
 
     return spark.range(0, len(loads), 1, len(loads)).mapInArrow(run, schema)
 
@@ -44,6 +45,7 @@ def balanced(sizes: Sequence[int], *, most: int) -> list[list[int]]:
     count = min(len(sizes), max(most, sum(sizes) // _TASK_BYTES))
     loads: list[tuple[int, int, list[int]]] = [(0, number, []) for number in range(count)]
     for number in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
-        size, load, taken = heapq.heappop(loads)
-        heapq.heappush(loads, (size + sizes[number], load, [*taken, number]))
+        size, load, taken = loads[0]
+        taken.append(number)
+        heapq.heapreplace(loads, (size + sizes[number], load, taken))
     return [taken for _, _, taken in sorted(loads, key=lambda load: load[1])]

@@ -11,10 +11,12 @@ import logging
 import re
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.types as pt
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -42,6 +44,8 @@ _LISTED_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _SCHEMES = {"file": "file", "s3": "s3a", "gs": "gs", "abfss": "abfss"}
 _OLD_NULL = "default"  # of Apache Hudi before 0.12
 
+_reached: WeakKeyDictionary[SparkSession, dict[str, bool]] = WeakKeyDictionary()
+
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _BOOLEAN = re.compile(r"true|false")
@@ -58,7 +62,12 @@ def place_of(spark: SparkSession, ref: TableRef) -> str | None:
     if scheme not in _SCHEMES:
         return None
     place = f"{_SCHEMES[scheme]}://{rest}"
-    return place if scheme == "file" or _is_there(spark, place) else None
+    if scheme == "file":
+        return place
+    reached = _reached.setdefault(spark, {})
+    if place not in reached:  # it may take minutes to find out that a server is not there
+        reached[place] = _is_there(spark, place)
+    return place if reached[place] else None
 
 
 def _is_there(spark: SparkSession, place: str) -> bool:
@@ -68,8 +77,9 @@ def _is_there(spark: SparkSession, place: str) -> bool:
     try:
         path = jvm.org.apache.hadoop.fs.Path(f"{place}/{paths.PROPERTIES}")
         return bool(path.getFileSystem(session.sessionState().newHadoopConf()).exists(path))
-    except Py4JError as error:
-        log.info("not_reachable place=%s reason=%s", place, str(error).partition("\n\tat ")[0])
+    except (Py4JError, PySparkException) as error:
+        reason = " ".join(str(error).partition("\n\tat ")[0].split())
+        log.info("not_reachable place=%s reason=%s", place, reason)
         return False
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import datasource as ds
 from hoodoo.errors import InputError
 from hoodoo.model.predicate import All, Compare, In, IsNull, Predicate, negate
 from hoodoo.rows.filter import as_predicate
-from hoodoo.spark.source import TableReader, also
+from hoodoo.spark.source_read import TableReader, also
 from hoodoo.table.read import Selection
 from hoodoo.table.snapshot import partition_pruner
 
@@ -33,7 +33,7 @@ _OPERATORS: dict[type[ds.Filter], str] = {
 class PushingReader(TableReader):
     """A reader that leaves out partitions, row groups and rows by what Spark filters."""
 
-    def pushFilters(self, filters: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802 - Spark's
+    def pushFilters(self, filters: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802 - Spark's name
         """Take what can be taken; all are given back, for Spark to look once more."""
         self._chosen = narrowed(self._chosen, filters)
         return filters

@@ -57,10 +57,9 @@ def frame_of(spark: SparkSession, chosen: Selection) -> DataFrame:
     if ref.uri.startswith("memory:"):
         raise Unsupported(f"{ref.uri} is in the memory of one process: read it by to_arrow()")
     condition = None if rule.filter is None else column_filter(rule.filter, rule.schema)
+    applies = rule.filter is None or condition is not None
     plain = [slice_ for slice_ in chosen.slices if not slice_.logs]
-    if rule.filter is not None and condition is None:
-        plain = []  # only Arrow can apply the filter
-    if plain and not _reads_itself(spark, chosen, plain):
+    if not (plain and applies and _reads_itself(spark, chosen, plain)):
         plain = []
     frames = list(_scans(spark, chosen, plain, condition))
     merged = [slice_ for slice_ in chosen.slices if slice_.logs or not plain]

@@ -38,7 +38,7 @@ _SAME: tuple[tuple[pa.DataType, st.DataType], ...] = (
     (pa.timestamp("us"), st.TimestampNTZType()),
     (pa.null(), st.NullType()),
 )
-_SPARK_OF = dict(_SAME)
+_SPARK_OF: dict[pa.DataType, st.DataType] = dict(_SAME)
 _TEXTS = (st.StringType, st.CharType, st.VarcharType)
 
 

@@ -8,28 +8,23 @@ that all uses of a DataFrame see the same rows; if the user gives a schema, with
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from hoodoo.errors import InputError, NoSuchTable, SchemaMismatch, Unsupported
-from hoodoo.model.predicate import All, Predicate
 from hoodoo.rows.filter import as_predicate
-from hoodoo.spark.merged import balanced
-from hoodoo.spark.schema import spark_schema, to_spark
+from hoodoo.spark.schema import spark_schema
 from hoodoo.spark.session import checked_session
-from hoodoo.table.base import ReadRule
+from hoodoo.spark.source_read import TableReader, also
 from hoodoo.table.changes import select_changes
-from hoodoo.table.read import Selection, read_rule, slice_pieces, slice_reads
+from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.table.scan import select
 
 _ABOUT_ROWS = ("as_of", "mode", "columns", "filter", "since", "until")
-_MOST_TASKS = 256
 _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -61,7 +56,7 @@ class TableSource(DataSource):
         self._chosen = None  # from here on the source only travels along with each task
         chosen = _in_columns(found, schema)
         if _may_push_filters():
-            from hoodoo.spark.pushdown import PushingReader
+            from hoodoo.spark.pushdown import PushingReader  # not in Spark 4.0
 
             return PushingReader(chosen)
         return TableReader(chosen)
@@ -84,29 +79,6 @@ class TableSource(DataSource):
         from hoodoo.spark.source_write import begin_append
 
         return begin_append(ref, schema)
-
-
-class TableReader(DataSourceReader):
-    """Reads the slices of a selection, one or some in each task."""
-
-    def __init__(self, chosen: Selection) -> None:
-        self._chosen = chosen
-
-    def partitions(self) -> list[InputPartition]:
-        """Slices in loads of about equal size."""
-        chosen = self._chosen
-        reads = slice_reads(chosen.snapshot, chosen.rule, chosen.slices)
-        loads = balanced([read.slice.size_bytes for read in reads], most=_MOST_TASKS)
-        return [InputPartition([reads[number] for number in load]) for load in loads]
-
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of one load; Spark gives None where there is nothing to read."""
-        for task in partition.value if partition is not None else ():
-            for rows in slice_pieces(task):
-                yield from to_spark(rows).to_batches()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}  # a task learns from its partition what to read
 
 
 def _opened(options: Mapping[str, str]) -> tuple[TableRef, dict[str, str]]:
@@ -136,12 +108,6 @@ def _selection(ref: TableRef, about_rows: Mapping[str, str]) -> Selection:
     if condition is None:
         return chosen
     return replace(chosen, rule=also(chosen.rule, as_predicate(condition, chosen.rule.schema)))
-
-
-def also(rule: ReadRule, *terms: Predicate) -> ReadRule:
-    """A rule that reads only those rows for which these terms are true as well."""
-    given = () if rule.filter is None else (rule.filter,)
-    return replace(rule, filter=All((*given, *terms)))
 
 
 def _in_columns(chosen: Selection, wanted: StructType) -> Selection:

@@ -11,7 +11,8 @@ from hoodoo.format.parquet import BaseFileWriter
 from hoodoo.format.schema import with_meta_fields
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.names import BaseFileName, FileId, MarkerKind
-from hoodoo.model.paths import join
+from hoodoo.model.paths import PartitionPath, join
+from hoodoo.model.stats import WriteStat
 from hoodoo.storage.base import WriteStream
 from hoodoo.write.meta_columns import named, stored_schema
 from hoodoo.write.outputs import Outputs
@@ -28,6 +29,18 @@ class Written:
     path: str
     rows: int
     size_bytes: int
+
+    def as_insert(self, partition: PartitionPath) -> WriteStat:
+        """The stat of a file all of whose rows are new."""
+        return WriteStat(
+            file_id=self.name.file_id,
+            path=self.path,
+            num_writes=self.rows,
+            num_inserts=self.rows,
+            total_write_bytes=self.size_bytes,
+            file_size_in_bytes=self.size_bytes,
+            partition_path=partition,
+        )
 
 
 class BaseFiles:

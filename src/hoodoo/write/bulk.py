@@ -17,7 +17,7 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.model.stats import RuntimeStats, WriteStat
 from hoodoo.rows.conform import conform
 from hoodoo.rows.merge import one_array
-from hoodoo.write.base_files import BaseFiles, Written
+from hoodoo.write.base_files import BaseFiles
 from hoodoo.write.context import WriteContext
 from hoodoo.write.meta_columns import with_meta
 from hoodoo.write.once import Made, write_once
@@ -60,10 +60,10 @@ def write_stream(task: StreamTask, batches: Iterable[pa.Table]) -> tuple[WriteSt
         stream = _Stream(task, outputs)
         for batch in batches:
             stream.write(batch)
+        stats = stream.end()
         took_ms = int((clock.monotonic() - started) * 1000)
         runtime = RuntimeStats(total_scan_time=0, total_create_time=took_ms, total_upsert_time=0)
-        stats = tuple(replace(stat, runtime_stats=runtime) for stat in stream.end())
-        return stats, stream.digest
+        return tuple(replace(stat, runtime_stats=runtime) for stat in stats), stream.digest
 
     def digest() -> Digest:
         return sum((Digest.of(batch.column(HASH)) for batch in batches), Digest())
@@ -112,7 +112,7 @@ class _Stream:
         """Bring all files to their end."""
         self._spread()
         return [
-            _stat(partition, file)
+            file.as_insert(partition)
             for (partition, _), files in self._files.items()
             for file in files.end()
         ]
@@ -163,15 +163,3 @@ def _by_place(rows: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
     for code, start, end in zip(distinct.tolist(), bounds, bounds[1:], strict=False):
         bucket = code % span if has_buckets else None
         yield (PartitionPath(partitions[code // span]), bucket), rows.slice(start, end - start)
-
-
-def _stat(partition: PartitionPath, file: Written) -> WriteStat:
-    return WriteStat(
-        file_id=file.name.file_id,
-        path=file.path,
-        num_writes=file.rows,
-        num_inserts=file.rows,
-        total_write_bytes=file.size_bytes,
-        file_size_in_bytes=file.size_bytes,
-        partition_path=partition,
-    )

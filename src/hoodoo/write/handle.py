@@ -91,7 +91,8 @@ def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:
         runtime = _runtime(task.bucket.kind, took_ms)
         return tuple(replace(stat, runtime_stats=runtime) for stat in stats), task.digest
 
-    return write_once(outputs, task.bucket.group.file_id, make, lambda: task.digest)
+    name = f"{task.bucket.index}-{task.bucket.group.file_id}"
+    return write_once(outputs, name, make, lambda: task.digest)
 
 
 def _make(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
@@ -146,18 +147,7 @@ def _create(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     group, rows = task.bucket.group, rows_to_add(task.changes)
     files = BaseFiles(outputs, group, MarkerKind.CREATE, rolls_over=task.bucket.rolls_over)
     files.write(with_meta(task.context, rows, group.partition, index=outputs.index, first=0))
-    return [
-        WriteStat(
-            file_id=file.name.file_id,
-            path=file.path,
-            num_writes=file.rows,
-            num_inserts=file.rows,
-            total_write_bytes=file.size_bytes,
-            file_size_in_bytes=file.size_bytes,
-            partition_path=group.partition,
-        )
-        for file in files.end()
-    ]
+    return [file.as_insert(group.partition) for file in files.end()]
 
 
 def _merge(task: HandleTask, outputs: Outputs) -> list[WriteStat]:

@@ -1,0 +1,196 @@
+"""Appends through a data source: begun, written, committed and given up in separate processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from typing import ClassVar
+
+import pyarrow as pa
+
+from hoodoo.engine.local import LocalEngine
+from hoodoo.env import Env
+from hoodoo.errors import CommitUnknown, HoodooError
+from hoodoo.model.stats import WriteStat
+from hoodoo.testing.sim.cluster import Work, moved
+from hoodoo.testing.sim.faults import Kind, Operation
+from hoodoo.testing.sim.invariants import Guard
+from hoodoo.testing.sim.scenarios.robust import OnCluster
+from hoodoo.testing.sim.seeded import Chances
+from hoodoo.testing.sim.tables import EXPIRY_MS, SCHEMA, Write
+from hoodoo.testing.sim.trace import process_of
+from hoodoo.testing.sim.world import Action, World
+from hoodoo.write.detached import (
+    Detached,
+    abandon_detached,
+    begin_detached,
+    commit_detached,
+    write_rows,
+)
+
+_LOOK_S = 2.0
+_PARTS = 2
+_OWN = ("committer", "aborter")
+
+
+class _Turn(Enum):
+    """Whose turn it is."""
+
+    BEGIN = "begin"
+    WRITE = "write"
+    COMMIT = "commit"
+    ABORT = "abort"
+    NOBODY = "nobody"
+
+
+class _AppendGuard(Guard):
+    """An append may be rolled back by a process of its own that did not beat last."""
+
+    def _claim(self, operation: Operation) -> None:
+        if process_of(operation.actor.partition("@")[0]) not in _OWN:
+            super()._claim(operation)
+
+
+class Append(OnCluster):
+    """A bulk insert of two parts, two attempts of each."""
+
+    name = "append"
+    twins = True
+    is_watched = False
+    row_s: ClassVar[float] = 0.0
+    """How long a task waits for each row."""
+    write = Write(1, ("x1", "x2", "x3", "x4"), parts=("q", "r"), operation="append")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger.writes[self.write.v] = self.write
+        self._turn = _Turn.BEGIN
+        self._begun: Detached | None = None
+        self._stats: Sequence[WriteStat] = ()
+
+    def setup(self, world: World) -> None:
+        super().setup(world)
+        world.watch(_AppendGuard(world.storage))
+
+    def actors(self) -> Mapping[str, Action]:
+        executors = {f"e{n}": self.cluster.executor() for n in range(1, self.executors + 1)}
+        return {
+            "planner": self._begin,
+            "w": self.cluster.driver(self._drive),
+            "committer": self._commit,
+            "aborter": self._abort,
+            **executors,
+            **self.others(),
+        }
+
+    def _begin(self, env: Env) -> None:
+        try:
+            self._begun = begin_detached(self.table(env)._ref, SCHEMA)
+        except HoodooError as error:
+            self.ledger.refused[self.write.v] = str(error)
+        finally:
+            self._turn = _Turn.WRITE if self._begun else _Turn.NOBODY
+
+    def _drive(self, env: Env) -> None:
+        """As Spark does it: it waits for the tasks, and knows nothing of the table."""
+        if not self._waited(env, _Turn.WRITE):
+            return
+        following = _Turn.NOBODY  # if it dies
+        try:
+            done = self.cluster.run(env, [self._part(number) for number in range(_PARTS)])
+            self._stats = [stat for stats in done for stat in stats]
+            following = _Turn.COMMIT
+        except HoodooError as error:
+            self.ledger.refused[self.write.v] = str(error)
+            following = _Turn.ABORT
+        finally:
+            self._turn = following
+
+    def _part(self, number: int) -> Work:
+        def batches(env: Env) -> Iterator[pa.RecordBatch]:
+            for batch in _rows(self.write, number):
+                env.clock.sleep(self.row_s)
+                yield batch
+
+        def work(env: Env, attempt: int) -> object:
+            return write_rows(self._at(env), batches(env), number=number, attempt=attempt)
+
+        return work
+
+    def _commit(self, env: Env) -> None:
+        if not self._waited(env, _Turn.COMMIT):
+            return
+        following = _Turn.ABORT  # Spark asks for it whatever went wrong
+        try:
+            done = commit_detached(self._at(env), self._stats, LocalEngine(threads=1))
+            self.ledger.acknowledged[self.write.v] = done.requested_time
+            following = _Turn.NOBODY
+        except CommitUnknown:
+            pass
+        except HoodooError as error:
+            self.ledger.refused[self.write.v] = str(error)
+        finally:
+            self._turn = following
+
+    def _abort(self, env: Env) -> None:
+        if self._waited(env, _Turn.ABORT):
+            abandon_detached(self._at(env))
+
+    def _waited(self, env: Env, turn: _Turn) -> bool:
+        """Wait for a turn; False if it does not come."""
+        order = list(_Turn)
+        while order.index(self._turn) < order.index(turn):
+            env.clock.sleep(_LOOK_S)
+        return self._turn is turn
+
+    def _at(self, env: Env) -> Detached:
+        """The write as it arrives at a process."""
+        assert self._begun is not None
+        return replace(self._begun, context=moved(self._begun.context, env))
+
+
+class SlowAppend(Append):
+    """The same with rows that come slowly, and one who looks for the dead; nobody dies."""
+
+    name = "slow-append"
+    row_s = EXPIRY_MS / 1000 / 2
+    executors = 4
+    chances = Chances({Kind.PAUSE: 0.004, Kind.SLOW_RESPONSE: 0.004}, pause_ms=20_000)
+
+    def others(self) -> Mapping[str, Action]:
+        return {"m1": self.medic(after_ms=EXPIRY_MS + 10_000)}
+
+
+class AppendStrays(Append):
+    """The same with long pauses, and others who roll back what seems dead, and write."""
+
+    name = "append-strays"
+    chances = Chances(
+        {Kind.PAUSE: 0.03, Kind.CRASH_BEFORE: 0.01, Kind.SLOW_RESPONSE: 0.01}, pause_ms=300_000
+    )
+
+    def others(self) -> Mapping[str, Action]:
+        return {
+            "m1": self.medic(after_ms=EXPIRY_MS + 10_000),
+            "m2": self.medic(after_ms=3 * EXPIRY_MS),
+            "next": self._later(Write(2, ("a", "x1", "y"), parts=("p", "q")), 2 * EXPIRY_MS),
+        }
+
+    def _later(self, write: Write, after_ms: int) -> Action:
+        self.ledger.writes[write.v] = write
+
+        def act(env: Env) -> None:
+            env.clock.sleep(after_ms / 1000)
+            self._write(self.table(env), write)
+
+        return act
+
+
+def _rows(write: Write, number: int) -> list[pa.RecordBatch]:
+    """Every second row of a write, one by one, as a task gets them."""
+    rows = write.rows()
+    return [rows.slice(n, 1).to_batches()[0] for n in range(number, rows.num_rows, _PARTS)]
+
+
+SCENARIOS = (Append, SlowAppend, AppendStrays)
