@@ -1,4 +1,4 @@
-"""Slices read piece by piece: small pieces, the same rows, row groups that cannot match left out."""
+"""Slices read piece by piece: small pieces, the same rows, nothing read for nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def table(kind: str, ordering: str | None = None) -> TableRef:
         record_key="id",
         ordering=ordering,
         table_type=kind,
-        options={"hoodie.parquet.block.size": 4 * 1024 * 1024},
+        options={"hoodie.parquet.block.size": 2 * 1024 * 1024},
         env=Env(open_storage(uri, {})),
     )
     operations.insert(ref, rows(range(COUNT), 5), ENGINE)
