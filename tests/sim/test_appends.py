@@ -17,6 +17,7 @@ from hoodoo.write import detached
 
 Patch = pytest.MonkeyPatch
 
+VERY_LATE = Fault(Kind.CRASH_IN_FLIGHT, 45_000)
 LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
 
 
@@ -57,9 +58,7 @@ def nobody_beats(patch: Patch) -> None:
 CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Any]]] = {
     "aborts always roll back": (
         aborts_always_roll_back,
-        lambda: by_faults(
-            appends.Append, "committer", faults=[Fault(Kind.CRASH_IN_FLIGHT, 45_000)]
-        ),
+        lambda: by_faults(appends.Append, "committer", faults=(VERY_LATE,)),
     ),
     "nobody beats": (nobody_beats, lambda: by_seed(appends.SlowAppend, range(200))),
 }
