@@ -7,11 +7,13 @@ from pyspark.sql import DataFrame, SparkSession
 import hoodoo
 from bench.spark import data
 from bench.spark.session import CODEC
-from bench.spark.sides import Phases
+from bench.spark.sides import Phases, into_noop
 
 
 class Hoodoo:
     """hoodoo, with the index and the codec that the other sides have."""
+
+    drain = staticmethod(into_noop)
 
     def __init__(self, *, partitioned: bool) -> None:
         self._partitioned = partitioned
