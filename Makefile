@@ -23,9 +23,8 @@ $(READY): pyproject.toml constraints.txt scripts/dev.py
 demo: $(READY) ## Make a table, write two commits, look at it, travel in time
 	@$(BIN)/python scripts/demo.py
 
-test: $(READY) ## Run all tests except those that need Apache Hudi itself, or a Spark cluster
+test: $(READY) ## Run all tests except those that need Apache Hudi itself, or Spark
 	$(PYTEST) $(APART) -m "not compat and not spark"
-	@$(MAKE) test-spark
 
 test-spark: $(READY) ## Run the tests that need Spark, in one session
 	$(PYTEST) -m "spark and not cluster and not compat"
