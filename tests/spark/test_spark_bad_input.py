@@ -20,7 +20,14 @@ from pyspark.sql import functions as sf
 from support.indexed import BUCKETS, GLOBAL, arrow, made, read
 
 import hoodoo
-from hoodoo.errors import EngineFailed, HoodooError, InputError, NoSuchTable, SchemaMismatch
+from hoodoo.errors import (
+    EngineFailed,
+    HoodooError,
+    InputError,
+    NoSuchTable,
+    SchemaMismatch,
+    Unsupported,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -279,6 +286,13 @@ def test_a_slash_inside_makes_levels(spark: SparkSession, tmp_path: Path) -> Non
         ("a", "2024/01"),
         ("b", "2024/02"),
     ]
+
+
+def test_a_guard_that_spark_does_not_have(spark: SparkSession, tmp_path: Path) -> None:
+    """Better no write than one without the protection that was asked for."""
+    table = make(tmp_path / "t", options={"hoodie.write.concurrency.key.guard.enable": "true"})
+    for write in (table.upsert, table.insert, table.bulk_insert, table.delete):
+        refused(table, lambda write=write: write(good(spark)), Unsupported, "key.guard.enable")
 
 
 @pytest.mark.xfail(reason="a table without a timeline counts as one without commits", strict=True)

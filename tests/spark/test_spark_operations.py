@@ -30,6 +30,7 @@ from support.indexed import (
 import hoodoo
 from hoodoo.errors import ConfigError, SchemaMismatch
 from hoodoo.model.files import FileSlice
+from hoodoo.spark.session import configured
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.load import read_commit
@@ -418,6 +419,35 @@ def test_columns_come_and_numbers_grow(
     assert {row[0]: tuple(row[1:]) for row in by_spark} == found
     with pytest.raises(SchemaMismatch, match="column w"):
         table.upsert(rows([{"id": "a", "p": "x", "ts": 2, "w": "text"}], w=pa.string()))
+
+
+SETTINGS = {
+    "small batches": {"spark.sql.execution.arrow.maxRecordsPerBatch": "2"},
+    "large types": {"spark.sql.execution.arrow.useLargeVarTypes": "true"},
+    "others": {
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.sql.shuffle.partitions": "1",
+    },
+}
+
+
+@pytest.mark.parametrize("what", SETTINGS)
+@pytest.mark.parametrize("options", [{INDEX: "BLOOM"}, BUCKETS, GLOBAL], ids=str)
+def test_settings_of_the_session(
+    spark: SparkSession, tmp_path: Path, what: str, options: dict[str, str]
+) -> None:
+    table = made(tmp_path / "t", "mor", options, "ts")
+    rows = [(f"k{n}", "xy"[n % 2], 1, n) for n in range(12)]
+    with configured(spark, SETTINGS[what]):
+        table.bulk_insert(frame(spark, rows))
+        twice = [*((id_, p, 3, v) for id_, p, _, v in rows[:7]), *rows[:7], ("new", "z", 1, 1)]
+        table.upsert(frame(spark, twice).coalesce(1))
+        table.delete(frame(spark, rows[4:9], "id"))
+    expected = [(id_, p, 3, v) for id_, p, _, v in rows[:4]] + rows[9:] + [("new", "z", 1, 1)]
+    assert read(table) == sorted(expected)
 
 
 def test_rows_that_were_read_can_be_written_back(spark: SparkSession, tmp_path: Path) -> None:

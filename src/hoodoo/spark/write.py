@@ -14,9 +14,10 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from hoodoo.config.concurrency import KEY_GUARD
 from hoodoo.config.tasks import BULK_INSERT_PARALLELISM, SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
-from hoodoo.errors import InputError
+from hoodoo.errors import InputError, Unsupported
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.buckets import bucket_file_id
 from hoodoo.model.commit import OperationType
@@ -101,6 +102,8 @@ class _Job:
 @contextmanager
 def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Iterator[_Job]:
     refuse_unwritable(ref)
+    if ref.config.get(KEY_GUARD):
+        raise Unsupported(f"{KEY_GUARD.name} is not there for rows of Spark: switch it off")
     with ExitStack() as kept:
         yield _Job(ref, session_of(given), operation, Phases(ref.env), kept)
 
