@@ -32,7 +32,7 @@ DATA = r"^(?!\.hoodie/).*(\.parquet|\.log\.\d+_[\d-]+)$"
 """Paths of data files."""
 LOG = r"\.log\.\d+_[\d-]+$"
 COMPLETION = r"^\.hoodie/\.aux/hoodoo/completion/"
-LONGEST_WAIT_S = 60.0
+LONGEST_WAIT_S = 180.0
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ def rows(ids: range, ts: int, n: int = 0) -> pa.Table:
     return pa.table([numbers, stamps, pc.add(numbers, n), texts], schema=SCHEMA)
 
 
+@cache
 def table(kind: str, ordering: str | None = None) -> TableRef:
     """Ids in order, in several row groups; `n` is `id`, or a million more where it was changed."""
     uri = f"memory://pieces-{next(NUMBERS)}"
@@ -50,6 +52,13 @@ def table(kind: str, ordering: str | None = None) -> TableRef:
         operations.upsert(ref, rows(range(5, COUNT, 1013), 1, 2_000_000), ENGINE)
         operations.delete(ref, pa.table({"id": range(3, COUNT, 97)}), ENGINE)
     return ref
+
+
+@cache
+def everything(kind: str) -> list[dict[str, Any]]:
+    """All rows as the whole slice has them."""
+    (read,) = reads(table(kind, "ts"), columns=["id", "n", "s"])
+    return list(read_slice(read).to_pylist())
 
 
 def reads(ref: TableRef, **asked: Any) -> list[SliceRead]:
@@ -88,8 +97,7 @@ def test_pieces_of_a_slice_with_logs(ordering: str | None) -> None:
 )
 def test_filters_on_pieces(kind: str, filter: str) -> None:
     ref = table(kind, "ts")
-    (everything,) = reads(ref)
-    whole = read_slice(everything).to_pylist()
+    whole = everything(kind)
     (read,) = reads(ref, columns=["s", "id"], filter=filter)
     found = [row for piece in slice_pieces(read) for row in piece.to_pylist()]
     keep = {
