@@ -23,7 +23,7 @@ SETTINGS = {
     "spark.python.task.killTimeout": "300s",
 }
 WITHIN_S = 120.0
-WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert")]
+WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert"), ("cow", "small upsert")]
 
 
 def happened(scene: Scene, name: str) -> dict[str, Any]:

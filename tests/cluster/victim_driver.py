@@ -13,6 +13,7 @@ from driver import session
 from processes.blocks import keys_of, rows_of
 from pyspark.sql import SparkSession
 from support.processes import spec_of
+from support.ways import WAYS
 
 import hoodoo
 from hoodoo.errors import CommitUnknown, HoodooError
@@ -33,13 +34,14 @@ def main() -> None:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     spark = session(spec["settings"])
     journal.note("ready", jvm=spark.sparkContext._gateway.proc.pid)
-    table, living = hoodoo.open_table(spec["uri"], spec["options"]), list(spec["living"])
+    living, ways = list(spec["living"]), list(WAYS.values())
     for number in range(spec["first"], spec["first"] + spec["writes"]):
         kind = KINDS[number % len(KINDS)] if living else "insert"
         is_new = kind.endswith("insert")
         block = number if is_new else living[number % len(living)]
         facts = {"number": number, "kind": "insert" if is_new else kind, "block": block}
         journal.note("intent", **facts)
+        table = hoodoo.open_table(spec["uri"], {**spec["options"], **ways[number % len(ways)]})
         try:
             instant = write(spark, table, number, kind, block)
         except CommitUnknown as error:

@@ -28,7 +28,7 @@ def test_defaults_are_those_of_apache_hudi() -> None:
     assert config.get(index.UPDATE_PARTITION_PATH) is True
     assert config.get(index.PRUNE_BY_RANGES) is True
     assert config.get(tasks.SORT_MODE) is tasks.SortMode.NONE
-    assert config.get(tasks.BULK_INSERT_PARALLELISM) == config.get(tasks.UPSERT_PARALLELISM) == 0
+    assert config.get(tasks.BULK_INSERT_PARALLELISM) == 0
     assert config.get(tasks.FAIL_ON_FINALIZE_MARKER) is True
 
 

@@ -17,7 +17,9 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from support.indexed import BUCKETS, GLOBAL, arrow, made, read
+from support.indexed import BUCKETS, GLOBAL, arrow, read
+from support.indexed import made as made_anyhow
+from support.ways import WAYS
 
 import hoodoo
 from hoodoo.errors import (
@@ -41,9 +43,24 @@ SCHEMA = pa.schema(
 )
 
 
+OPTIONS: dict[str, str] = {}
+
+
+@pytest.fixture(autouse=True, params=["rows", "joins"])
+def way(request: pytest.FixtureRequest) -> None:
+    """However rows are written, they are refused in the same words."""
+    OPTIONS.clear()
+    OPTIONS.update(WAYS[request.param])
+
+
 def make(place: Path, **more: Any) -> hoodoo.Table:
     arguments = {"record_key": "id", "partition_by": "p", "ordering": "ts", **more}
+    arguments["options"] = {**OPTIONS, **more.get("options", {})}
     return hoodoo.create_table(str(place), schema=SCHEMA, **arguments)
+
+
+def made(place: Path, kind: str, options: dict[str, str], ordering: str | None) -> Any:
+    return made_anyhow(place, kind, {**OPTIONS, **options}, ordering)
 
 
 def good(spark: SparkSession, *ids: str) -> DataFrame:
@@ -295,7 +312,6 @@ def test_a_guard_that_spark_does_not_have(spark: SparkSession, tmp_path: Path) -
         refused(table, lambda write=write: write(good(spark)), Unsupported, "key.guard.enable")
 
 
-@pytest.mark.xfail(reason="a table without a timeline counts as one without commits", strict=True)
 def test_a_table_that_vanished(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     table.upsert(good(spark))

@@ -1,4 +1,4 @@
-"""Every operation of Spark on every kind of table, against a dict, read back three ways.
+"""Every operation of Spark on every kind of table, against a dict, read back by three readers.
 
 `HOODOO_SPARK_HISTORIES` is the number of histories of each kind of table (1), and
 `HOODOO_SPARK_SEED` the first of their seeds (0).
@@ -13,6 +13,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 from support.spark_model import INDEXES, SHAPES, SORT_MODES, Model, apply, assert_equal, history
+from support.ways import WAYS
 
 import hoodoo
 
@@ -29,6 +30,12 @@ STEPS = 6
 def test_histories(spark: SparkSession, tmp_path: Path, kind: str, index: str, seed: int) -> None:
     chance = Random(f"{seed} {kind} {index}")
     by_event, mode = chance.random() < 0.7, chance.choice(SORT_MODES)
+    options = {
+        **INDEXES[index],
+        "hoodie.bulkinsert.sort.mode": mode,
+        "hoodie.parquet.small.file.limit": chance.choice(["0", "104857600"]),
+        "hoodie.logfile.data.block.format": chance.choice(["parquet", "avro"]),
+    }
     table = hoodoo.create_table(
         str(tmp_path / "t"),
         schema=SHAPES[0],
@@ -36,15 +43,11 @@ def test_histories(spark: SparkSession, tmp_path: Path, kind: str, index: str, s
         partition_by="p",
         ordering="ts" if by_event else None,
         table_type=kind,
-        options={
-            **INDEXES[index],
-            "hoodie.bulkinsert.sort.mode": mode,
-            "hoodie.parquet.small.file.limit": chance.choice(["0", "104857600"]),
-            "hoodie.logfile.data.block.format": chance.choice(["parquet", "avro"]),
-        },
+        options=options,
     )
     model, done = Model(index, by_event), []
     for step in history(chance, model, STEPS):
-        done.append(step)
-        apply(spark, table, model, step)
+        way = chance.choice(list(WAYS))
+        done.append((way, step))
+        apply(spark, hoodoo.open_table(table.uri, {**options, **WAYS[way]}), model, step)
     assert_equal(spark, table, model, done)

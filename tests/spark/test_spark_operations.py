@@ -22,10 +22,11 @@ from support.indexed import (
     Row,
     arrow,
     assert_in_buckets,
-    made,
     read,
     rows_in,
 )
+from support.indexed import made as made_anyhow
+from support.ways import JOINS
 
 import hoodoo
 from hoodoo.errors import ConfigError, SchemaMismatch
@@ -43,6 +44,11 @@ INDEXES = pytest.mark.parametrize(
     [{INDEX: "SIMPLE"}, {INDEX: "BLOOM"}, BUCKETS, GLOBAL],
     ids=["simple", "bloom", "bucket", "global"],
 )
+
+
+def made(place: Path, kind: str, options: dict[str, str], ordering: str | None) -> Any:
+    """A new table; writes to it go the way of much data."""
+    return made_anyhow(place, kind, {**JOINS, **options}, ordering)
 
 
 def frame(spark: SparkSession, rows: list[Row], *columns: str) -> DataFrame:

@@ -13,6 +13,7 @@ import hoodoo
 from hoodoo.storage.local import LocalStorage
 from support.drivers import Driver
 from support.faults import DATA, LOG, Fault, Faults
+from support.ways import JOINS
 from support.wheel import wheel_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
@@ -47,7 +48,10 @@ class Scene:
     def __init__(
         self, place: Path, kind: str, operation: str, *, partition_by: str | None = "part"
     ) -> None:
-        self.place, self.operation = place, operation
+        self.place = place
+        # A small one is collected by the driver; others go the way of much data.
+        self._way = {} if operation.startswith("small ") else JOINS
+        self.operation = operation.removeprefix("small ")
         self.files = LOG if kind == "mor" else DATA
         self.rows = model(0, ROWS, 1)
         self.faults = Faults(place)
@@ -69,7 +73,7 @@ class Scene:
             request,
             operation=self.operation,
             table=str(self.place),
-            options={**WRITING, **options},
+            options={**WRITING, **self._way, **options},
             first=first,
             count=ROWS,
             v=2,

@@ -15,8 +15,7 @@ import hoodoo
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import CommitFailed, SchemaMismatch
-from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY, avro_from_arrow
-from hoodoo.model.buckets import bucket_of
+from hoodoo.format.schema import PARTITION_PATH, avro_from_arrow
 from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import new_file_id
@@ -26,7 +25,7 @@ from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write import bulk
 from hoodoo.write.begin import begin
-from hoodoo.write.bulk import BUCKET, HASH, StreamTask, write_stream
+from hoodoo.write.bulk import HASH, StreamTask, write_stream
 from hoodoo.write.context import WriteContext
 from hoodoo.write.execute import Phases, _read_rule, execute
 from hoodoo.write.work import Work
@@ -42,18 +41,14 @@ def make(**options: object) -> TableRef:
     return open_ref(uri, options)
 
 
-def batch(ids: Iterable[int], parts: int = 3, *, buckets: int = 0) -> pa.Table:
+def batch(ids: Iterable[int], parts: int = 3) -> pa.Table:
     numbers = np.fromiter(ids, np.int64)
     columns = {
         "v": pa.array([f"v{n}" for n in numbers]),
         "p": pa.array([f"p{n % parts}" for n in numbers]),
         "id": pa.array(numbers.astype(np.int32)),  # not yet as the table has it
-        RECORD_KEY: pa.array([str(n) for n in numbers]),
-        PARTITION_PATH: pa.array([f"p=p{n % parts}" for n in numbers]),
         HASH: pa.array(numbers * 7919),
     }
-    if buckets:
-        columns[BUCKET] = pa.array((numbers // parts % buckets).astype(np.int32))
     return pa.table(columns)
 
 
@@ -159,17 +154,6 @@ def test_files_roll_over_by_measured_bytes(monkeypatch: pytest.MonkeyPatch) -> N
     sizes = [stat.total_write_bytes for stat in stats]
     assert max(sizes) < 60_000
     assert min(sizes[:-1]) > 20_000
-
-
-def test_a_bucket_is_one_file_group() -> None:
-    ref = make(**{"hoodie.parquet.max.file.size": 4096})
-    stats = load(ref, [batch(range(6_000), buckets=4), batch(range(6_000, 12_000), buckets=4)])
-    assert len(stats) == 12, "3 partitions of 4 buckets, and none rolls over"
-    assert len(rows_of(ref)) == 12_000
-    for stat in stats:
-        bucket = bucket_of(stat.file_id) if stat.file_id else None
-        read = pq.read_table(pa.BufferReader(ref.env.storage.read(str(stat.path))))
-        assert {n // 3 % 4 for n in read["id"].to_pylist()} == {bucket}
 
 
 def test_what_waits_in_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ class Repeating(LocalEngine):
     """Each task of a write runs twice, as if its first attempt had been lost at the very end."""
 
     def map(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        if task.__name__ != "run_handle":
+        if getattr(task, "__name__", "") != "run_handle":
             return super().map(task, items)
         super().map(task, items)
         return super().map(task, [replace(item, attempt=1) for item in items])

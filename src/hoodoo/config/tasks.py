@@ -28,11 +28,19 @@ BULK_INSERT_PARALLELISM = Key(
     0,
     "Bulk insert: tasks of the write, if rows are sorted; 0 is as many as the rows come in.",
 )
-UPSERT_PARALLELISM = Key(
-    "hoodie.upsert.shuffle.parallelism",
+DRIVER_MAX_BYTES = Key(
+    "hoodie.write.spark.driver.max.bytes",
     integer(0),
-    0,
-    "Tasks that look for the keys of an upsert; 0: one per 250,000 rows, one per core.",
+    100_000_000,
+    "Writes of DataFrames up to about this size are planned by the driver, which collects them; "
+    "executors write the files. 0: never.",
+)
+DRIVER_MAX_KEYS = Key(
+    "hoodie.write.spark.driver.max.keys",
+    integer(0),
+    2_000_000,
+    "Up to so many rows, the driver collects the keys of larger DataFrames to locate them. 0: "
+    "never; keys are joined with those of the files.",
 )
 FAIL_ON_FINALIZE_MARKER = Key(
     "hoodie.write.fail.on.finalize.marker",

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@runtime_checkable
+class Repeatable(Protocol):
+    """An item that knows which of the attempts at it this is, where a task may run repeatedly."""
+
+    def at_attempt(self, number: int) -> Self:
+        """The item for this attempt; no two attempts at any item have the same number."""
 
 
 class Engine(Protocol):

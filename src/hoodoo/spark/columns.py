@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hoodoo.write.bulk import HASH as HASH
+
 PREFIX = "_hoodoo_"
 """What the names of all of them begin with; users' columns do not."""
 
-HASH = "_hoodoo_hash"
-"""A hash of the record key (64 bits): decides where new rows go, and tells inputs apart."""
+# `HASH` is of the record key: it decides where new rows go, and tells inputs apart.
 PLACE = "_hoodoo_place"
 """The partition whose file group takes the row; nearly always the row's own."""
 GROUP = "_hoodoo_group"

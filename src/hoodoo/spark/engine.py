@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from hoodoo.engine.base import Item, Result
+from hoodoo.engine.base import Item, Repeatable, Result
+from hoodoo.errors import HoodooError, StorageError
 from hoodoo.spark.session import described, told_plainly
 
 
@@ -24,4 +27,31 @@ class SparkEngine:
             return []
         rows = self._spark.sparkContext.parallelize(list(items), len(items))
         with described(self._spark, self._purpose), told_plainly():
-            return list(rows.map(task).collect())
+            outcomes = rows.map(lambda item: _outcome(task, item)).collect()
+        return [_result(outcome) for outcome in outcomes]
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An error that trying again cannot mend: returned, so that Spark does not try."""
+
+    error: HoodooError
+
+
+def _result(outcome: Result | _Failure) -> Result:
+    if isinstance(outcome, _Failure):
+        raise outcome.error
+    return outcome
+
+
+def _outcome(task: Callable[[Item], Result], item: Item) -> Result | _Failure:
+    context = TaskContext.get()
+    assert context is not None
+    if isinstance(item, Repeatable):
+        item = item.at_attempt(context.taskAttemptId())
+    try:
+        return task(item)
+    except StorageError:
+        raise
+    except HoodooError as error:
+        return _Failure(error)

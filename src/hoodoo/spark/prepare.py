@@ -48,7 +48,7 @@ def prepare(snapshot: Snapshot, given: DataFrame) -> Rows:
     that sees them.
     """
     properties = snapshot.ref.properties
-    frame = _own_columns(given)
+    frame = own_columns(given)
     incoming = normalise(arrow_schema(frame.schema))
     keys, ordering = properties.keys, properties.merge
     _require(incoming, (*keys.record_fields, *keys.partition_fields, *ordering.ordering_fields))
@@ -61,7 +61,7 @@ def prepare_deletes(snapshot: Snapshot, given: DataFrame) -> Rows:
     """Keys to delete; partition and ordering columns count where they are given."""
     keys, merge = snapshot.ref.properties.keys, snapshot.ref.properties.merge
     schema = without_meta_fields(snapshot.schema)
-    frame = _own_columns(given)
+    frame = own_columns(given)
     known = [name for name in frame.columns if name in schema.names]
     frame = frame.select([sf.col(f"`{name}`") for name in known])
     incoming = normalise(arrow_schema(frame.schema))
@@ -84,7 +84,7 @@ def has_ordering(schema: pa.Schema, rule: MergeRule) -> bool:
     )
 
 
-def _own_columns(given: DataFrame) -> DataFrame:
+def own_columns(given: DataFrame) -> DataFrame:
     """The user's columns: distinct names, none of ours."""
     if given.isStreaming:
         raise InputError("a stream is written batch by batch: call this in its foreachBatch")

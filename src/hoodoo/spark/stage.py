@@ -6,8 +6,10 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -40,25 +42,76 @@ class Route:
     highest: int = _LOWEST + _HASHES - 1
 
 
+class Led(Protocol):
+    """Rows of a write, each with the bucket that it is for."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+
+    def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
+        """The rows, with `BUCKET`, in the task of their bucket: its number modulo `tasks`."""
+
+
 @dataclass(frozen=True)
-class Tagged:
-    """Rows that know their file group, and how many there are."""
+class ByGroup:
+    """Rows that know their file group, `PLACE` and `GROUP`."""
 
     frame: DataFrame
     rows: int
+    routes: Sequence[Route]
+
+    def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
+        buckets = np.array([route.bucket for route in self.routes], np.int32)
+        table = pa.table(
+            {
+                PLACE: pa.array([route.partition for route in self.routes], pa.string()),
+                GROUP: pa.array([route.group for route in self.routes], pa.string()),
+                _LOW: pa.array([route.lowest for route in self.routes], pa.int64()),
+                _HIGH: pa.array([route.highest for route in self.routes], pa.int64()),
+                **_targets(buckets, tasks),
+            }
+        )
+        led = self.frame.join(sf.broadcast(spark.createDataFrame(table)), [PLACE, GROUP])
+        led = led.filter(sf.col(HASH).between(sf.col(_LOW), sf.col(_HIGH)))
+        return _sent(led.drop(PLACE, GROUP, _LOW, _HIGH), tasks)
 
 
-def write_tagged(
+@dataclass(frozen=True)
+class ByKey:
+    """Rows with a hash of their key in the column `route`, and a table of hashes and buckets."""
+
+    frame: DataFrame
+    rows: int
+    route: str
+    hashes: npt.NDArray[np.int64]
+    buckets: npt.NDArray[np.int32]
+
+    def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
+        table = pa.table({self.route: self.hashes, **_targets(self.buckets, tasks)})
+        led = self.frame.join(sf.broadcast(spark.createDataFrame(table)), self.route)
+        return _sent(led.drop(self.route), tasks)
+
+
+def _targets(buckets: npt.NDArray[np.int32], tasks: int) -> dict[str, pa.Array]:
+    numbers = np.array(leading_numbers(tasks), np.int32)
+    return {BUCKET: pa.array(buckets), TASK: pa.array(numbers[buckets % tasks])}
+
+
+def _sent(rows: DataFrame, tasks: int) -> DataFrame:
+    return rows.repartition(tasks, TASK).drop(TASK)
+
+
+def write_led(
     spark: SparkSession,
     work: Work,
-    tagged: Tagged,
-    routes: Sequence[Route],
+    led: Led,
     context: WriteContext,
     *,
     deletes: bool,
     combine: bool,
 ) -> list[WriteStat]:
-    """Write tagged rows to the buckets of a planned write."""
+    """Write rows to the buckets of a planned write."""
     if not work.buckets:
         return []
     tasks = min(len(work.buckets), _MOST_TASKS)
@@ -66,16 +119,17 @@ def write_tagged(
     for bucket, read in bucket_reads(work, context):
         buckets[bucket.index % tasks].append((bucket, read))
     plan = spark.sparkContext.broadcast(BucketPlan(context, buckets, deletes, combine))
-    placed = _placed(spark, tagged.frame, routes, tasks)
-    written = placed.mapInArrow(lambda batches: write_buckets(plan.value, batches), RESULTS)
+    written = led.in_tasks(spark, tasks).mapInArrow(
+        lambda batches: write_buckets(plan.value, batches), RESULTS
+    )
     try:
         results = _collected(spark, written, context, "write")
     finally:
         plan.destroy()
     came = sum(result.rows for result in results)
-    if came != tagged.rows:
+    if came != led.rows:
         raise CommitFailed(
-            f"the rows of this write changed while it ran: {tagged.rows} were planned, {came} came"
+            f"the rows of this write changed while it ran: {led.rows} were planned, {came} came"
         )
     return [stat for result in results for stat in result.stats]
 
@@ -89,24 +143,6 @@ def write_streamed(spark: SparkSession, frame: DataFrame, context: WriteContext)
     finally:
         shared.destroy()
     return [stat for result in results for stat in result.stats]
-
-
-def _placed(spark: SparkSession, rows: DataFrame, routes: Sequence[Route], tasks: int) -> DataFrame:
-    """Rows in the task of their bucket."""
-    numbers = leading_numbers(tasks)
-    table = pa.table(
-        {
-            PLACE: pa.array([route.partition for route in routes], pa.string()),
-            GROUP: pa.array([route.group for route in routes], pa.string()),
-            _LOW: pa.array([route.lowest for route in routes], pa.int64()),
-            _HIGH: pa.array([route.highest for route in routes], pa.int64()),
-            BUCKET: pa.array([route.bucket for route in routes], pa.int32()),
-            TASK: pa.array([numbers[route.bucket % tasks] for route in routes], pa.int32()),
-        }
-    )
-    routed = rows.join(sf.broadcast(spark.createDataFrame(table)), [PLACE, GROUP])
-    routed = routed.filter(sf.col(HASH).between(sf.col(_LOW), sf.col(_HIGH)))
-    return routed.drop(PLACE, GROUP, _LOW, _HIGH).repartition(tasks, TASK).drop(TASK)
 
 
 def routes_of(buckets: Iterable[Bucket]) -> Iterator[Route]:

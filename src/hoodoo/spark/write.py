@@ -5,7 +5,7 @@ prepare -> locate -> assign -> execute (begin, write stage, finalize, commit)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +24,7 @@ from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileGroupId, FileSlice
 from hoodoo.model.names import FileId, derived_uuid, new_file_id
 from hoodoo.model.paths import PartitionPath
+from hoodoo.spark import few, small
 from hoodoo.spark.columns import GROUP, PLACE
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.index import as_new, bucket, tag
@@ -35,15 +36,18 @@ from hoodoo.spark.prepare import (
     rows_by_partition,
     without_marked,
 )
-from hoodoo.spark.session import described, session_of, told_plainly
-from hoodoo.spark.stage import Route, Tagged, routes_of, write_streamed, write_tagged
+from hoodoo.spark.session import configured, described, session_of, told_plainly
+from hoodoo.spark.stage import ByGroup, Led, Route, routes_of, write_led, write_streamed
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot, take_snapshot
 from hoodoo.table.writable import refuse_unwritable
+from hoodoo.write import operations
 from hoodoo.write.assign import assign, assign_numbers
 from hoodoo.write.bucketed import check_buckets, has_buckets
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute
+from hoodoo.write.locate import locate
+from hoodoo.write.plan import place
 from hoodoo.write.work import (
     Replaced,
     Work,
@@ -52,6 +56,9 @@ from hoodoo.write.work import (
     takes_inserts,
     update_kind,
 )
+
+# What is kept is used two or three times: to compress it costs more than it saves.
+_PLAIN_CACHE = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}
 
 
 @dataclass(frozen=True)
@@ -84,73 +91,79 @@ class _Job:
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Rows that are used again: computed once, and dropped when the write ends."""
-        frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        with configured(self.spark, _PLAIN_CACHE):
+            frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
         self.kept.callback(frame.unpersist)
         return frame
 
-    def execute(
-        self, work: Work, tagged: Tagged, routes: Sequence[Route], *, combine: bool
-    ) -> CommitResult:
+    def execute(self, work: Work, led: Led, *, combine: bool) -> CommitResult:
         """Carry a planned write out."""
         deletes = self.operation is OperationType.DELETE
-        stage = partial(
-            write_tagged, self.spark, work, tagged, routes, deletes=deletes, combine=combine
-        )
+        stage = partial(write_led, self.spark, work, led, deletes=deletes, combine=combine)
         return execute(self.ref, work, stage, self.engine, self.phases)
 
 
 @contextmanager
 def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Iterator[_Job]:
-    refuse_unwritable(ref)
-    if ref.config.get(KEY_GUARD):
-        raise Unsupported(f"{KEY_GUARD.name} is not there for rows of Spark: switch it off")
     with ExitStack() as kept:
         yield _Job(ref, session_of(given), operation, Phases(ref.env), kept)
 
 
 def upsert(ref: TableRef, given: DataFrame) -> CommitResult:
     """Update rows whose keys are there, add the others."""
-    with _writing(ref, given, OperationType.UPSERT) as job:
-        with job.phase("prepare"):
-            snapshot = job.snapshot()
-            rows = prepare(snapshot, given)
-        with job.phase("locate"):
-            tagged, profile = _located(job, snapshot, rows)
-        with job.phase("assign"):
-            work, routes = _planned(job, snapshot, rows, profile, snapshot.slices())
-        return job.execute(work, tagged, routes, combine=True)
+    _check(ref)
+    return small.written(ref, given, operations.upsert) or _upsert(ref, given)
 
 
 def delete(ref: TableRef, given: DataFrame) -> CommitResult:
     """Delete rows by key; see `write.operations.delete`."""
-    with _writing(ref, given, OperationType.DELETE) as job:
-        with job.phase("prepare"):
-            snapshot = job.snapshot()
-            rows = prepare_deletes(snapshot, given)
-        with job.phase("locate"):
-            tagged, profile = _located(job, snapshot, rows)
-        with job.phase("assign"):
-            work, routes = _planned(job, snapshot, rows, profile, snapshot.slices())
-        return job.execute(work, tagged, routes, combine=True)
+    _check(ref)
+    return small.written(ref, given, operations.delete) or _delete(ref, given)
 
 
 def insert(ref: TableRef, given: DataFrame, *, bulk: bool = False) -> CommitResult:
     """Add rows without looking for their keys; bulk inserts leave existing files alone."""
+    _check(ref)
     if bulk and not has_buckets(ref):
         return _bulk_insert(ref, given)
+    by_driver = partial(operations.insert, bulk=bulk)
     operation = OperationType.BULK_INSERT if bulk else OperationType.INSERT
-    return _insert(ref, given, operation, fill=not bulk)
+    return small.written(ref, given, by_driver) or _insert(ref, given, operation, fill=not bulk)
 
 
 def overwrite(ref: TableRef, given: DataFrame, *, whole: bool = False) -> CommitResult:
     """Replace all rows of the partitions that occur in the rows, or of the whole table."""
+    _check(ref)
+    by_driver = partial(operations.overwrite, whole=whole)
     operation = OperationType.INSERT_OVERWRITE_TABLE if whole else OperationType.INSERT_OVERWRITE
-    return _insert(ref, given, operation, fill=False)
+    return small.written(ref, given, by_driver) or _insert(ref, given, operation, fill=False)
 
 
 def delete_partitions(ref: TableRef, given: DataFrame) -> CommitResult:
     """Partitions are named, not told by rows."""
     raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
+
+
+def _check(ref: TableRef) -> None:
+    refuse_unwritable(ref)
+    if ref.config.get(KEY_GUARD):
+        raise Unsupported(f"{KEY_GUARD.name} is not there for rows of Spark: switch it off")
+
+
+def _upsert(ref: TableRef, given: DataFrame) -> CommitResult:
+    with _writing(ref, given, OperationType.UPSERT) as job:
+        with job.phase("prepare"):
+            snapshot = job.snapshot()
+            rows = prepare(snapshot, given)
+        return job.execute(*_led_by_keys(job, snapshot, rows), combine=True)
+
+
+def _delete(ref: TableRef, given: DataFrame) -> CommitResult:
+    with _writing(ref, given, OperationType.DELETE) as job:
+        with job.phase("prepare"):
+            snapshot = job.snapshot()
+            rows = prepare_deletes(snapshot, given)
+        return job.execute(*_led_by_keys(job, snapshot, rows), combine=True)
 
 
 def _insert(
@@ -160,7 +173,8 @@ def _insert(
         with job.phase("prepare"):
             snapshot = job.snapshot()
             rows = prepare(snapshot, given)
-            tagged, profile = _counted(job, _as_new(job, snapshot, rows))
+            frame = job.keep(_as_new(job, snapshot, rows))
+            profile = _profile(frame)
         with job.phase("assign"):
             replaced: Replaced | None = None
             if operation is OperationType.INSERT_OVERWRITE_TABLE:
@@ -168,25 +182,50 @@ def _insert(
             elif operation is OperationType.INSERT_OVERWRITE:
                 replaced = groups_by_partition(snapshot, {place for place, _ in profile})
             candidates = snapshot.slices() if fill else []
-            work, routes = _planned(job, snapshot, rows, profile, candidates, replaced)
-        combine = ref.config.get(COMBINE_BEFORE_INSERT)
-        return job.execute(work, tagged, routes, combine=combine)
+            work, led = _planned(job, snapshot, rows, frame, profile, candidates, replaced)
+        return job.execute(work, led, combine=ref.config.get(COMBINE_BEFORE_INSERT))
 
 
 Profile = dict[tuple[PartitionPath, str], int]
 """How many rows go to each file group; those that are new, to the empty one."""
 
 
-def _located(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Tagged, Profile]:
-    if has_buckets(job.ref):
+def _led_by_keys(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Work, Led]:
+    """Rows go to the file groups of their keys; absent keys are added, or need no delete."""
+    with job.phase("locate"):
+        rows = replace(rows, frame=job.keep(rows.frame))
+        counts = rows_by_partition(rows.frame)
+        is_few = few.suits(job.ref, sum(counts.values()))
+        keys = few.bring(rows.frame) if is_few else None
+        if keys is not None:
+            located = locate(
+                snapshot,
+                keys.incoming,
+                job.engine,
+                in_all_partitions=rows.in_all_partitions,
+                only_live=rows.only_live,
+            )
+        else:
+            tagged = _tagged(job, snapshot, rows, counts)
+            profile = _profile(tagged)
+    with job.phase("assign"):
+        if keys is None:
+            return _planned(job, snapshot, rows, tagged, profile, snapshot.slices())
         if job.operation is OperationType.DELETE:
-            return _counted(job, bucket.tag_present(job.spark, snapshot, rows))
-        return _counted(job, bucket.tag(job.spark, snapshot, rows))
-    rows = replace(rows, frame=job.keep(rows.frame))  # looked at twice
-    found = tag(job.spark, snapshot, rows, rows_by_partition(rows.frame))
-    if job.operation is OperationType.DELETE:
-        found = found.filter(sf.col(GROUP) != "")  # absent keys need no delete
-    return _counted(job, found)
+            located = replace(located, nowhere=located.nowhere[:0])
+        placed = place(snapshot, keys.incoming, located)
+        buckets = [made for made, _ in placed]
+        return Work(job.operation, snapshot, rows.schema, buckets), keys.led_to(placed)
+
+
+def _tagged(job: _Job, snapshot: Snapshot, rows: Rows, counts: Mapping[str, int]) -> DataFrame:
+    """Rows with the file groups of their keys."""
+    deletes = job.operation is OperationType.DELETE
+    if has_buckets(job.ref):
+        by_number = bucket.tag_present if deletes else bucket.tag
+        return by_number(job.spark, snapshot, rows)
+    found = tag(job.spark, snapshot, rows, counts, job.keep)
+    return found.filter(sf.col(GROUP) != "") if deletes else found
 
 
 def _as_new(job: _Job, snapshot: Snapshot, rows: Rows) -> DataFrame:
@@ -195,23 +234,22 @@ def _as_new(job: _Job, snapshot: Snapshot, rows: Rows) -> DataFrame:
     return as_new(rows.frame)
 
 
-def _counted(job: _Job, frame: DataFrame) -> tuple[Tagged, Profile]:
-    """Tagged rows, computed once, and how many of them go where."""
-    frame = job.keep(frame.drop(RECORD_KEY, PARTITION_PATH))
-    counted = frame.groupBy(PLACE, GROUP).count().collect()
-    profile = {(PartitionPath(place), group): count for place, group, count in counted}
-    return Tagged(frame, sum(profile.values())), profile
+def _profile(tagged: DataFrame) -> Profile:
+    """How many of the rows go where; runs a job."""
+    counted = tagged.groupBy(PLACE, GROUP).count().collect()
+    return {(PartitionPath(place), group): count for place, group, count in counted}
 
 
 def _planned(
     job: _Job,
     snapshot: Snapshot,
     rows: Rows,
+    tagged: DataFrame,
     profile: Profile,
     candidates: list[FileSlice],
     replaced: Replaced | None = None,
-) -> tuple[Work, list[Route]]:
-    """The buckets of a write, and which rows go to each."""
+) -> tuple[Work, Led]:
+    """The buckets of a write, and its tagged rows led to them."""
     ref, write_id = job.ref, job.ref.env.ids.uuid()
     if has_buckets(ref):
         numbered = assign_numbers(
@@ -240,7 +278,9 @@ def _planned(
             partial(new_file_id, write_id),
         )
         routes = list(routes_of(buckets))
-    return Work(job.operation, snapshot, rows.schema, buckets, replaced or {}), routes
+    work = Work(job.operation, snapshot, rows.schema, buckets, replaced or {})
+    led = ByGroup(tagged.drop(RECORD_KEY, PARTITION_PATH), sum(profile.values()), routes)
+    return work, led
 
 
 def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
@@ -254,7 +294,8 @@ def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
                 keys = (PARTITION_PATH, RECORD_KEY)
                 frame = one_per_key(frame, rows.schema, ref.properties.merge, keys)
             frame = without_marked(frame, rows.schema)
-            frame = _sorted(ref, frame)
+            # Keys and partitions are made again by the tasks, which is cheaper than to send them.
+            frame = _sorted(ref, frame).drop(RECORD_KEY, PARTITION_PATH)
         work = Work(job.operation, snapshot, rows.schema)
         stage = partial(write_streamed, job.spark, frame)
         return execute(ref, work, stage, job.engine, job.phases)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hoodoo.config.concurrency import CONCURRENCY_MODE, ConcurrencyMode
 from hoodoo.config.table import CDC_ENABLED, TIMESTAMP_TYPE
-from hoodoo.errors import Unsupported
+from hoodoo.errors import NoSuchTable, Unsupported
+from hoodoo.model import paths
 from hoodoo.model.keys import KeyGenerator
 from hoodoo.storage import probe_conditions
 from hoodoo.table.ref import TableRef
@@ -12,6 +13,9 @@ from hoodoo.table.ref import TableRef
 
 def refuse_unwritable(ref: TableRef) -> None:
     """Fail, before anything is written, on tables whose commits we could not make whole."""
+    # Without its timeline a table that was dropped since it was opened looks like a new one.
+    if not any(map(ref.env.storage.exists, (paths.PROPERTIES, paths.PROPERTIES_BACKUP))):
+        raise NoSuchTable(ref.uri)
     probe_conditions(ref.env.storage)
     properties, config = ref.properties, ref.config
     if not properties.version.is_writable:

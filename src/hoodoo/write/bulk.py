@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from hoodoo.format.completion import Digest
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
-from hoodoo.model.buckets import bucket_file_id
 from hoodoo.model.files import FileGroupId
-from hoodoo.model.names import FileId, MarkerKind, derived_uuid, new_file_id
+from hoodoo.model.names import MarkerKind, new_file_id
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.stats import RuntimeStats, WriteStat
 from hoodoo.rows.conform import conform
+from hoodoo.rows.keys import partition_paths, record_keys
 from hoodoo.rows.merge import one_array
 from hoodoo.write.base_files import BaseFiles
 from hoodoo.write.context import WriteContext
@@ -25,13 +25,9 @@ from hoodoo.write.outputs import Outputs
 
 HASH = "_hoodoo_hash"
 """The column with a 64-bit hash of each row's key."""
-BUCKET = "_hoodoo_bucket"
-"""The column with each row's bucket, on tables that have some."""
 
 _MOST_HELD_BYTES = 64 << 20
 _MOST_PENDING_BYTES = 256 << 20
-
-Place = tuple[PartitionPath, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +40,9 @@ class StreamTask:
 
 
 def write_stream(task: StreamTask, batches: Iterable[pa.Table]) -> tuple[WriteStat, ...]:
-    """Write rows to new file groups, one per partition (and bucket), and tell what was written.
+    """Write rows to new file groups, one per partition, and tell what was written.
 
-    Batches have the columns of the rows, `_hoodie_record_key`, `_hoodie_partition_path`,
-    `_hoodoo_hash`, and, where each bucket is to be a file group, `_hoodoo_bucket`.
+    Batches have the columns of the rows, and `_hoodoo_hash`.
 
     Order: as `run_handle`; no file is visible before the last row has come.
     Crash: files with markers, of an instant that is pending: rolling it back removes them.
@@ -77,7 +72,8 @@ class _Stream:
     def __init__(self, task: StreamTask, outputs: Outputs) -> None:
         self._task = task
         self._outputs = outputs
-        self._files: dict[Place, BaseFiles] = {}
+        self._rule = task.context.ref.properties.keys
+        self._files: dict[PartitionPath, BaseFiles] = {}
         self._held: list[pa.Table] = []
         self._held_bytes = 0
         self._rows = 0
@@ -86,10 +82,9 @@ class _Stream:
     def write(self, batch: pa.Table) -> None:
         """Add rows; some batches are spread over the files at a time, as small shares cost much."""
         self.digest += Digest.of(batch.column(HASH))
-        rows = conform(batch, self._task.context.schema)
-        for name in (RECORD_KEY, PARTITION_PATH, BUCKET):
-            if name in batch.column_names:
-                rows = rows.append_column(name, batch.column(name))
+        rows, rule = conform(batch, self._task.context.schema), self._rule
+        keys, partitions = record_keys(rows, rule), partition_paths(rows, rule)
+        rows = rows.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, partitions)
         self._held.append(rows)
         self._held_bytes += rows.nbytes
         if self._held_bytes > _MOST_HELD_BYTES:
@@ -101,11 +96,11 @@ class _Stream:
             return
         rows = pa.concat_tables(self._held)
         self._held, self._held_bytes = [], 0
-        for place, mine in _by_place(rows):
+        for partition, mine in _by_partition(rows):
             context, index = self._task.context, self._outputs.index
-            full = with_meta(context, mine, place[0], index=index, first=self._rows)
+            full = with_meta(context, mine, partition, index=index, first=self._rows)
             self._rows += mine.num_rows
-            self._files_of(place).write(full)
+            self._files_of(partition).write(full)
         self._make_room()
 
     def end(self) -> list[WriteStat]:
@@ -113,7 +108,7 @@ class _Stream:
         self._spread()
         return [
             file.as_insert(partition)
-            for (partition, _), files in self._files.items()
+            for partition, files in self._files.items()
             for file in files.end()
         ]
 
@@ -126,40 +121,28 @@ class _Stream:
             self._files[largest].flush()
             total -= pending.pop(largest)
 
-    def _files_of(self, place: Place) -> BaseFiles:
-        files = self._files.get(place)
+    def _files_of(self, partition: PartitionPath) -> BaseFiles:
+        files = self._files.get(partition)
         if files is None:
-            partition, bucket = place
             self._outputs.ensure_partition(partition)
-            group = FileGroupId(partition, self._file_id(place))
-            files = BaseFiles(self._outputs, group, MarkerKind.CREATE, rolls_over=bucket is None)
-            self._files[place] = files
+            write_id, number = self._task.context.write_id, self._task.number
+            group = FileGroupId(partition, new_file_id(write_id, f"{number}/{partition}"))
+            files = BaseFiles(self._outputs, group, MarkerKind.CREATE, rolls_over=True)
+            self._files[partition] = files
         return files
 
-    def _file_id(self, place: Place) -> FileId:
-        partition, bucket = place
-        write_id, name = self._task.context.write_id, f"{self._task.number}/{partition}"
-        if bucket is None:
-            return new_file_id(write_id, name)
-        return bucket_file_id(bucket, derived_uuid(write_id, f"{name}/{bucket}"))
 
-
-def _by_place(rows: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
-    """Rows by the places that they go to."""
+def _by_partition(rows: pa.Table) -> Iterator[tuple[PartitionPath, pa.Table]]:
+    """Rows by the partitions that they belong to."""
     encoded = one_array(rows.column(PARTITION_PATH)).dictionary_encode()
     partitions = encoded.dictionary.to_pylist()
-    codes, span = encoded.indices.to_numpy().astype(np.int64), 1
-    has_buckets = BUCKET in rows.column_names and rows.num_rows > 0
-    if has_buckets:
-        buckets = one_array(rows.column(BUCKET)).to_numpy()
-        span = int(buckets.max()) + 1
-        codes = codes * span + buckets
-    distinct = np.unique(codes)
-    if len(distinct) > 1:
-        order = np.argsort(codes, kind="stable")
-        codes = codes[order]
-        rows = rows.combine_chunks().take(pa.array(order))  # of many chunks it is far slower
-    bounds = np.searchsorted(codes, [*distinct, span * len(partitions)])
-    for code, start, end in zip(distinct.tolist(), bounds, bounds[1:], strict=False):
-        bucket = code % span if has_buckets else None
-        yield (PartitionPath(partitions[code // span]), bucket), rows.slice(start, end - start)
+    if len(partitions) == 1:
+        yield PartitionPath(partitions[0]), rows
+        return
+    codes = encoded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    rows = rows.combine_chunks().take(pa.array(order))  # of many chunks it is far slower
+    bounds = np.searchsorted(codes[order], np.arange(len(partitions) + 1))
+    for code, partition in enumerate(partitions):
+        start, end = bounds[code], bounds[code + 1]
+        yield PartitionPath(partition), rows.slice(start, end - start)

@@ -22,7 +22,7 @@ from hoodoo.config.tasks import SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.engine.base import Engine
 from hoodoo.errors import CommitUnknown, HeartbeatLost, StorageError, Unsupported
-from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY, avro_from_arrow, with_meta_fields
+from hoodoo.format.schema import avro_from_arrow, with_meta_fields
 from hoodoo.model.attempt import Beat, Ending
 from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import Instant
@@ -136,15 +136,7 @@ def write_rows(
 def _keyed(context: WriteContext, batch: pa.RecordBatch) -> pa.Table:
     """Rows in the schema of the table, with what `write_stream` wants beside them."""
     incoming, _ = prepare(context.ref, checked_table(batch), context.schema)
-    beside = {
-        RECORD_KEY: incoming.keys,
-        PARTITION_PATH: incoming.partitions,
-        HASH: text_hashes(incoming.keys),
-    }
-    rows = incoming.rows
-    for name, column in beside.items():
-        rows = rows.append_column(name, column)
-    return rows
+    return incoming.rows.append_column(HASH, text_hashes(incoming.keys))
 
 
 def commit_detached(write: Detached, stats: Sequence[WriteStat], engine: Engine) -> Instant:

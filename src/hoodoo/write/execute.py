@@ -133,12 +133,12 @@ def local_stage(planned: Planned, engine: Engine) -> Stage:
     """The stage of a write whose rows are at hand: a handle for each bucket, on the engine."""
 
     def write(context: WriteContext) -> list[WriteStat]:
-        tasks = announce_all(
-            [
-                HandleTask(context, bucket, planned.changes[bucket.index], read)
-                for bucket, read in bucket_reads(planned.work, context)
-            ]
-        )
+        tasks = [
+            HandleTask(context, bucket, planned.changes[bucket.index], read)
+            for bucket, read in bucket_reads(planned.work, context)
+        ]
+        if not engine.repeats:  # else each attempt has files of its own to announce
+            tasks = announce_all(tasks)
         return [stat for written in engine.map(run_handle, tasks) for stat in written]
 
     return write

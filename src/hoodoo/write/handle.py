@@ -48,6 +48,11 @@ class HandleTask:
     announced: MarkerName | None = None
     digest: Digest | None = None
 
+    def at_attempt(self, number: int) -> HandleTask:
+        """The task for one of several attempts, which all get the same rows."""
+        same = self.digest or Digest(self.changes.num_rows, self.bucket.index)
+        return replace(self, attempt=number, announced=None, digest=same)
+
     def outputs(self) -> Outputs:
         """The files of this attempt."""
         return Outputs(

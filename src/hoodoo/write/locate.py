@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,7 @@ from hoodoo.table.base import SliceRead, read_base
 from hoodoo.table.merged import log_blocks, merged_rows
 from hoodoo.table.read import read_rule, read_slice, slice_reads
 from hoodoo.table.snapshot import Snapshot
-from hoodoo.write.lookup import KeySearch, SliceKeys, search
+from hoodoo.write.lookup import KeySearch, SliceKeys, in_common, search
 from hoodoo.write.prepare import Incoming
 
 Positions = npt.NDArray[np.int64]
@@ -84,21 +84,35 @@ def locate(
     slices, asked = _asked(snapshot, incoming, in_all_partitions=in_all_partitions)
     keys = {partition: incoming.keys.take(pa.array(rows)) for partition, rows in asked.items()}
     reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
-    if index is IndexType.BLOOM:
-        by_range = snapshot.ref.config.get(PRUNE_BY_RANGES)
-        wanted = [keys[slice_.group.partition] for slice_ in slices]
-        tasks = [KeySearch(read, some, by_range) for read, some in zip(reads, wanted, strict=True)]
-        known = engine.map(search, tasks)
-    else:
-        known = engine.map(slice_keys, reads)
+    by_footer = index is IndexType.BLOOM
+    probe = _Probe(keys, by_footer, by_range=snapshot.ref.config.get(PRUNE_BY_RANGES))
     live, dead = [], []
-    for slice_, found in zip(slices, known, strict=True):
-        rows, some = asked[slice_.group.partition], keys[slice_.group.partition]
-        lives = _are_in(some, found.alive)
+    for slice_, (lives, is_dead) in zip(slices, engine.map(probe, reads), strict=True):
+        rows = asked[slice_.group.partition]
         live.append(rows[lives])
-        dead.append(rows[_are_in(some, found.present) & ~lives])
+        dead.append(rows[is_dead])
     rows_of = live if only_live else _where_known(live, dead, incoming.num_rows)
     return _staying(slices, rows_of, incoming.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """Looks for the keys of a slice's partition in it: which live there, which were deleted.
+
+    All keys travel with the task, once, and only the positions of those that were found come back.
+    """
+
+    keys: Mapping[PartitionPath, pa.Array]
+    by_footer: bool
+    by_range: bool
+
+    def __call__(self, read: SliceRead) -> tuple[Positions, Positions]:
+        keys = self.keys[read.slice.group.partition]
+        found = search(KeySearch(read, keys, self.by_range)) if self.by_footer else slice_keys(read)
+        lives = in_common(keys, found.alive)
+        if found.live is None:
+            return np.flatnonzero(lives), np.zeros(0, np.int64)
+        return np.flatnonzero(lives), np.flatnonzero(in_common(keys, found.present) & ~lives)
 
 
 def _where_known(
@@ -108,7 +122,10 @@ def _where_known(
     lives = np.zeros(count, bool)
     for rows in live:
         lives[rows] = True
-    return [np.union1d(here, gone[~lives[gone]]) for here, gone in zip(live, dead, strict=True)]
+    return [
+        np.union1d(here, gone[~lives[gone]]) if len(gone) else here
+        for here, gone in zip(live, dead, strict=True)
+    ]
 
 
 def in_buckets(

@@ -88,7 +88,7 @@ def find_keys(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> pa.A
         found |= _in_base(read, read.slice.base, keys, by_range=by_range)
     if read.slice.logs:
         for present in _logged_keys(read):
-            found |= _common(keys, present)
+            found |= in_common(keys, present)
     return keys.filter(pa.array(found))
 
 
@@ -106,7 +106,7 @@ def search(task: KeySearch) -> SliceKeys:
     present = find_keys(task.read, task.keys, by_range=task.by_range)
     if not task.read.slice.logs or not len(present):
         return SliceKeys(present)
-    live = _common(present, merge.one_array(merged_rows(task.read).column(RECORD_KEY)))
+    live = in_common(present, merge.one_array(merged_rows(task.read).column(RECORD_KEY)))
     return SliceKeys(present, present.filter(pa.array(live)))
 
 
@@ -142,7 +142,7 @@ def _in_base(read: SliceRead, base: BaseFile, keys: pa.Array, *, by_range: bool)
         if not maybe.any():
             return maybe
         rows = read_rows(file, [RECORD_KEY])
-    maybe[maybe] = _common(keys.filter(pa.array(maybe)), _keys_of(rows))
+    maybe[maybe] = in_common(keys.filter(pa.array(maybe)), _keys_of(rows))
     return maybe
 
 
@@ -157,7 +157,7 @@ def _keys_of(rows: pa.Table) -> pa.Array:
     return merge.one_array(fitted(rows, pa.schema([(RECORD_KEY, pa.string())])).column(RECORD_KEY))
 
 
-def _common(keys: pa.Array, present: pa.Array) -> Flags:
+def in_common(keys: pa.Array, present: pa.Array) -> Flags:
     """Which of the keys are present; of the two, `keys` are likely the fewer to put in a table."""
     hits = present.filter(pc.is_in(present, value_set=keys))
     return np.asarray(pc.is_in(keys, value_set=hits).to_numpy(zero_copy_only=False), bool)

@@ -20,7 +20,7 @@ from hoodoo.write.context import WriteContext
 from hoodoo.write.meta_columns import repeated, stored_schema, with_meta
 
 _KEYS_AT_ONCE = 1_000_000
-_BYTES_AT_ONCE = 64 << 20
+_BYTES_AT_ONCE = 128 << 20
 _SAME_FOR_ALL = (PARTITION_PATH, FILE_NAME)
 
 
@@ -77,7 +77,8 @@ class Merging:
         heads = fitted(read_rows(file, deciding.names, groups), deciding)
         stays = merger.stays(heads, rule.keys_of(heads), rule.merge)
         others = pa.schema([f for f in self._read_schema() if f.name not in deciding.names])
-        for first, piece in base_pieces(file, base, others, groups=groups, whole=False):
+        fits = all(_size(file, group) <= _BYTES_AT_ONCE for group in groups)
+        for first, piece in base_pieces(file, base, others, groups=groups, whole=fits):
             at, count = first - start, piece.num_rows
             head, mask = heads.slice(at, count), stays[at : at + count]
             rows = self._stored(piece, head)
@@ -120,6 +121,11 @@ def rows_to_add(changes: Changes) -> pa.Table:
     if not changes.deleted.any():
         return changes.rows
     return changes.rows.filter(pa.array(~changes.deleted))
+
+
+def _size(file: OpenParquet, group: int) -> int:
+    """Bytes of a row group, not compressed."""
+    return int(file.metadata.row_group(group).total_byte_size)
 
 
 def _spans(file: OpenParquet) -> Iterator[tuple[list[int], int]]:

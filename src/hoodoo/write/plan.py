@@ -97,11 +97,7 @@ def plan_updates(
     # A row that is marked as deleted, and that nobody has, is no row.
     nowhere = located.nowhere[~changes.deleted[located.nowhere]]
     located = replace(located, nowhere=nowhere)
-    if has_buckets(ref):
-        placed = _in_buckets(ref, incoming, located)
-    else:
-        candidates = located.slices if candidates is None else candidates
-        placed = _in_files(snapshot, incoming, located, candidates)
+    placed = place(snapshot, incoming, located, candidates)
     leaving = {
         slice_.group: rows
         for slice_, rows in zip(located.slices, located.leaving, strict=True)
@@ -117,6 +113,22 @@ def plan_updates(
     buckets = [bucket for bucket, _ in placed]
     guarded = inserted_keys(incoming, nowhere) if ref.config.get(KEY_GUARD) else {}
     return Planned(Work(operation, snapshot, schema, buckets, guarded=guarded), chosen)
+
+
+def place(
+    snapshot: Snapshot,
+    incoming: Incoming,
+    located: Located,
+    candidates: Sequence[FileSlice] | None = None,
+) -> list[tuple[Bucket, Positions]]:
+    """The buckets of a write, each with its rows; small ones of `candidates` take new rows.
+
+    Only the keys and partitions of the rows are looked at.
+    """
+    if has_buckets(snapshot.ref):
+        return _in_buckets(snapshot.ref, incoming, located)
+    candidates = located.slices if candidates is None else candidates
+    return _in_files(snapshot, incoming, located, candidates)
 
 
 def _in_files(

@@ -6,7 +6,7 @@ that several groups have (inserted twice) comes back once for each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,11 +22,16 @@ __all__ = ["as_new", "tag"]
 
 
 def tag(
-    spark: SparkSession, snapshot: Snapshot, rows: Rows, counts: Mapping[str, int]
+    spark: SparkSession,
+    snapshot: Snapshot,
+    rows: Rows,
+    counts: Mapping[str, int],
+    keep: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
     """Rows with the file groups of their keys, by the index of the table.
 
-    `counts` tells how many rows each partition gets.
+    `counts` tells how many rows each partition gets. `keep` is for what is costly and is looked at
+    again: the rows that come back are, to be counted and to be written.
     """
     index = snapshot.ref.config.get(INDEX_TYPE)
     if index is IndexType.GLOBAL_SIMPLE and not rows.in_all_partitions:
@@ -36,8 +41,8 @@ def tag(
         return as_new(rows.frame)
     match index:
         case IndexType.GLOBAL_SIMPLE if not rows.in_all_partitions:
-            return global_simple.tag(spark, snapshot, rows, counts)
+            return keep(global_simple.tag(spark, snapshot, rows, counts))
         case IndexType.BLOOM if not rows.in_all_partitions:
-            return bloom.tag(spark, snapshot, rows, counts)
+            return bloom.tag(spark, snapshot, rows, counts, keep)
         case _:
-            return simple.tag(spark, snapshot, rows, counts)
+            return simple.tag(spark, snapshot, rows, counts, keep)

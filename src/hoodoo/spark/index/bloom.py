@@ -5,7 +5,7 @@ It pays where keys grow with time, so that the range of keys in a footer says a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.rows.merge import one_array
 from hoodoo.spark.columns import TASK
 from hoodoo.spark.engine import SparkEngine
-from hoodoo.spark.index.simple import as_new, join, tasks_for
+from hoodoo.spark.index.simple import as_new, join
 from hoodoo.spark.index.stored import KEYS, located
 from hoodoo.spark.placement import leading_numbers
 from hoodoo.spark.prepare import Rows
@@ -32,7 +32,11 @@ _WIDE = r"[\x{10000}-\x{10FFFF}]"
 
 
 def tag(
-    spark: SparkSession, snapshot: Snapshot, rows: Rows, counts: Mapping[str, int]
+    spark: SparkSession,
+    snapshot: Snapshot,
+    rows: Rows,
+    counts: Mapping[str, int],
+    keep: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
     """Rows with the file groups of their keys."""
     slices = [s for s in snapshot.slices() if s.group.partition in counts]
@@ -50,8 +54,7 @@ def tag(
             read = shared.value[number]
             yield from located(search(KeySearch(read, keys)), read.slice.group).to_batches()
 
-    tasks = tasks_for(snapshot.ref, spark, sum(counts.values()))
-    return join(rows, asked.mapInArrow(look, KEYS), slices, tasks)
+    return join(rows, keep(asked.mapInArrow(look, KEYS)), slices)
 
 
 def _asked(

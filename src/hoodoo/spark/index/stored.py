@@ -51,7 +51,7 @@ def only_wanted(stored: DataFrame, rows: DataFrame, count: int) -> DataFrame:
         return stored
     wanted = sf.broadcast(rows.select(HASH))
     hashed = stored.withColumn(HASH, sf.xxhash64(RECORD_KEY))
-    return hashed.join(wanted, HASH, "left_semi").drop(HASH).hint("shuffle_hash")
+    return hashed.join(wanted, HASH, "left_semi").drop(HASH)
 
 
 def where_known(found: DataFrame, keys: Sequence[str], *, only_live: bool) -> DataFrame:

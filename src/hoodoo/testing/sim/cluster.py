@@ -147,7 +147,7 @@ class ClusterEngine:
 
     def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Tasks that write may run anywhere, any number of times."""
-        if task.__name__ != run_handle.__name__:
+        if getattr(task, "__name__", "") != run_handle.__name__:
             return [task(item) for item in items]
         return self._cluster.run(self._env, [_handle(item) for item in items])
 
