@@ -31,6 +31,7 @@ from support.ways import JOINS
 import hoodoo
 from hoodoo.errors import ConfigError, SchemaMismatch
 from hoodoo.model.files import FileSlice
+from hoodoo.spark import engine
 from hoodoo.spark.session import configured
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
@@ -465,6 +466,18 @@ def test_rows_that_were_read_can_be_written_back(spark: SparkSession, tmp_path: 
     assert result.stats.updated == 2
     assert set(table.to_arrow()["_hoodie_commit_time"].to_pylist()) == {result.instant}
     assert read(table) == [("a", "x", 1, 1), ("b", "y", 1, 2)]
+
+
+def test_rows_that_are_too_many_for_a_task(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark has a limit for what it sends with a task; more than that is broadcast."""
+    monkeypatch.setattr(engine, "_MOST_IN_A_TASK", 6_000)
+    table = made_anyhow(tmp_path / "t", "cow", {}, "ts")
+    rows = [(f"k{n}", "x" if n % 9 else "y", 1, n) for n in range(500)]
+    table.insert(frame(spark, rows))
+    table.upsert(frame(spark, [(id_, p, 2, v) for id_, p, _, v in rows]))
+    assert read(table) == sorted((id_, p, 2, v) for id_, p, _, v in rows)
 
 
 def test_partitions_are_known_to_those_who_list(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from enum import Enum, IntEnum
 
 from hoodoo.config.concurrency import CONFLICT_RETRIES, ConflictStrategy
 from hoodoo.errors import WriteConflict
+from hoodoo.model.buckets import DIGITS
 from hoodoo.model.commit import CommitMetadata, OperationType
 from hoodoo.model.files import DataFile, FileGroupId
 from hoodoo.model.instant import Action, Instant, InstantTime
@@ -25,7 +26,6 @@ TRY_AGAIN = f"try again, or have that done by {CONFLICT_RETRIES.name}"
 
 _CONFLICTS_NAMED = 3
 _GROUPS_NAMED = 3
-_BUCKET_DIGITS = 8
 
 
 class Kind(Enum):
@@ -250,7 +250,7 @@ def by_file_id(group: FileGroupId) -> FileGroupId:
 
 def by_bucket(group: FileGroupId) -> FileGroupId:
     """File groups are the same if partition and bucket are: the first digits of the file id."""
-    return FileGroupId(group.partition, FileId(group.file_id[:_BUCKET_DIGITS]))
+    return FileGroupId(group.partition, FileId(group.file_id[:DIGITS]))
 
 
 @dataclass(frozen=True, slots=True)

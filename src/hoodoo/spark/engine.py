@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from pyspark.sql import SparkSession
 from hoodoo.engine.base import Item, Repeatable, Result
 from hoodoo.errors import HoodooError, StorageError
 from hoodoo.spark.session import described, told_plainly
+
+_MOST_IN_A_TASK = 48 << 20
+"""Spark sends a task in one message, of at most 128 MB."""
 
 
 class SparkEngine:
@@ -25,9 +29,20 @@ class SparkEngine:
     def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         if not items:
             return []
-        rows = self._spark.sparkContext.parallelize(list(items), len(items))
-        with described(self._spark, self._purpose), told_plainly():
-            outcomes = rows.map(lambda item: _outcome(task, item)).collect()
+        context, packed = self._spark.sparkContext, [pickle.dumps(item) for item in items]
+        large = {n: context.broadcast(p) for n, p in enumerate(packed) if len(p) > _MOST_IN_A_TASK}
+        small = [(n, b"" if n in large else p) for n, p in enumerate(packed)]
+
+        def run(numbered: tuple[int, bytes]) -> Result | _Failure:
+            number, data = numbered
+            return _outcome(task, pickle.loads(large[number].value if number in large else data))
+
+        try:
+            with described(self._spark, self._purpose), told_plainly():
+                outcomes = context.parallelize(small, len(small)).map(run).collect()
+        finally:
+            for shared in large.values():
+                shared.destroy()
         return [_result(outcome) for outcome in outcomes]
 
 

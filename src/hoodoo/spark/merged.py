@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -20,7 +21,17 @@ _BATCH_ROWS = 32_768
 
 
 def merged_slices(spark: SparkSession, reads: Sequence[SliceRead], schema: StructType) -> DataFrame:
-    """The rows of slices, read one slice at a time and piece by piece in each Python worker."""
+    """The rows of slices, piece by piece."""
+    return over_slices(spark, reads, lambda read: map(to_spark, slice_pieces(read)), schema)
+
+
+def over_slices(
+    spark: SparkSession,
+    reads: Sequence[SliceRead],
+    told: Callable[[SliceRead], Iterable[pa.Table]],
+    schema: StructType | str,
+) -> DataFrame:
+    """What is told of each slice, one slice at a time in each Python worker."""
     sizes = [read.slice.size_bytes for read in reads]
     loads = balanced(sizes, most=_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     # A task unpacks its own slices only; what all share is packed once.
@@ -31,8 +42,8 @@ def merged_slices(spark: SparkSession, reads: Sequence[SliceRead], schema: Struc
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for slice_, visibility in pickle.loads(packed[number]):
-                    for rows in slice_pieces(SliceRead(env, slice_, rule, visibility)):
-                        yield from to_spark(rows).to_batches(_BATCH_ROWS)
+                    for rows in told(SliceRead(env, slice_, rule, visibility)):
+                        yield from rows.to_batches(_BATCH_ROWS)
 
     return spark.range(0, len(loads), 1, len(loads)).mapInArrow(run, schema)
 

@@ -197,22 +197,29 @@ def _led_by_keys(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Work, Led]:
         counts = rows_by_partition(rows.frame)
         is_few = few.suits(job.ref, sum(counts.values()))
         keys = few.bring(rows.frame) if is_few else None
-        if keys is not None:
-            located = locate(
-                snapshot,
-                keys.incoming,
-                job.engine,
-                in_all_partitions=rows.in_all_partitions,
-                only_live=rows.only_live,
-            )
-        else:
-            tagged = _tagged(job, snapshot, rows, counts)
-            profile = _profile(tagged)
+    if keys is not None:
+        return _led_by_the_driver(job, snapshot, rows, keys)
+    with job.phase("locate"):
+        tagged = _tagged(job, snapshot, rows, counts)
+        profile = _profile(tagged)
     with job.phase("assign"):
-        if keys is None:
-            return _planned(job, snapshot, rows, tagged, profile, snapshot.slices())
+        return _planned(job, snapshot, rows, tagged, profile, snapshot.slices())
+
+
+def _led_by_the_driver(
+    job: _Job, snapshot: Snapshot, rows: Rows, keys: few.Keys
+) -> tuple[Work, Led]:
+    with job.phase("locate"):
+        located = locate(
+            snapshot,
+            keys.incoming,
+            job.engine,
+            in_all_partitions=rows.in_all_partitions,
+            only_live=rows.only_live,
+        )
         if job.operation is OperationType.DELETE:
             located = replace(located, nowhere=located.nowhere[:0])
+    with job.phase("assign"):
         placed = place(snapshot, keys.incoming, located)
         buckets = [made for made, _ in placed]
         return Work(job.operation, snapshot, rows.schema, buckets), keys.led_to(placed)

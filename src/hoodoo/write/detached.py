@@ -16,12 +16,11 @@ import pyarrow as pa
 from hoodoo.concurrency.claims import read_claim
 from hoodoo.concurrency.gate import Attempt
 from hoodoo.concurrency.heartbeat import Heartbeat
-from hoodoo.concurrency.markers import delete_markers
 from hoodoo.concurrency.resume import resume
 from hoodoo.config.tasks import SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.engine.base import Engine
-from hoodoo.errors import CommitUnknown, HeartbeatLost, StorageError, Unsupported
+from hoodoo.errors import CommitUnknown, HeartbeatLost, Unsupported
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields
 from hoodoo.model.attempt import Beat, Ending
 from hoodoo.model.commit import OperationType
@@ -37,8 +36,8 @@ from hoodoo.write.begin import Begun, begin
 from hoodoo.write.bucketed import check_buckets, has_buckets
 from hoodoo.write.bulk import HASH, StreamTask, write_stream
 from hoodoo.write.commit import WriteTotals, commit
-from hoodoo.write.completion import delete_completions
 from hoodoo.write.context import WriteContext
+from hoodoo.write.execute import tidy_up
 from hoodoo.write.finalize import finalize
 from hoodoo.write.prepare import checked_table, prepare
 from hoodoo.write.work import Work
@@ -163,13 +162,7 @@ def commit_detached(write: Detached, stats: Sequence[WriteStat], engine: Engine)
     except BaseException:
         abandon(ref, begun.attempt)
         raise
-    try:
-        delete_markers(ref.env, time)
-        delete_completions(ref.env, time)
-    except StorageError as error:
-        log.warning("markers_left time=%s error=%s", time, error)
-    finally:
-        heartbeat.end()
+    tidy_up(ref, begun, repeats=True)
     operation, totals = write.work.operation.value, WriteTotals.of(stats)
     log.info("committed time=%s operation=%s %s", time, operation, totals)
     return completed

@@ -72,7 +72,7 @@ def execute(
     except BaseException:
         abandon(ref, begun.attempt)  # the stage has no task running any more
         raise
-    _tidy_up(ref, begun, repeats=engine.repeats)
+    tidy_up(ref, begun, repeats=engine.repeats)
     assert completed.completion_time is not None
     totals = WriteTotals.of(stats)
     log.info(
@@ -114,7 +114,7 @@ def _write_and_commit(
     return completed, stats
 
 
-def _tidy_up(ref: TableRef, begun: Begun, *, repeats: bool) -> None:
+def tidy_up(ref: TableRef, begun: Begun, *, repeats: bool) -> None:
     """The write is committed: what is left of it is harmless, and a sweep takes it.
 
     The finalize marker stays: tasks that come late look for it, and the sweep for their files.

@@ -107,7 +107,9 @@ def prepare_deletes(ref: TableRef, given: object, schema: pa.Schema) -> tuple[In
             keys = merge.one_array(rows.column(RECORD_KEY))
             return Incoming(rows, keys, pa.repeat("", len(keys))), True
     known = [name for name in rows.column_names if name in schema.names]
-    rows = conform(rows.select(known), pa.schema([schema.field(name) for name in known]))
+    rows, stored = rows.select(known), pa.schema([schema.field(name) for name in known])
+    evolve(pa.schema([field.with_nullable(True) for field in stored]), normalise(rows.schema))
+    rows = conform(rows, stored)
     keys = merge.one_array(record_keys(rows, rule))
     has_partitions = all(name in known for name in rule.partition_fields)
     if has_partitions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,8 @@ from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.merge import MergeRule
 from hoodoo.rows.merge import one_array
 from hoodoo.spark.columns import DELETED, GROUP, PLACE
-from hoodoo.spark.index.stored import ALIVE, located, only_wanted, over_slices
+from hoodoo.spark.index.stored import ALIVE, located, only_wanted
+from hoodoo.spark.merged import over_slices
 from hoodoo.spark.prepare import Rows, ordering_of
 from hoodoo.spark.schema import spark_schema, to_spark
 from hoodoo.table.base import SliceRead
@@ -95,7 +96,7 @@ def _ordering_columns(schema: pa.Schema, merge: MergeRule) -> list[str]:
     return list(dict.fromkeys(f if f in schema.names else f.split(".")[0] for f in fields))
 
 
-def _read_rows(task: SliceRead) -> pa.Table:
+def _read_rows(task: SliceRead) -> Iterator[pa.Table]:
     """The live rows of a slice; then the keys that its logs have deleted, without ordering."""
     rows = to_spark(read_slice(task))
     live = one_array(rows.column(RECORD_KEY))
@@ -108,4 +109,4 @@ def _read_rows(task: SliceRead) -> pa.Table:
     where = located(keys, task.slice.group)
     for name in (PLACE, GROUP, ALIVE):
         rows = rows.append_column(name, where.column(name))
-    return rows
+    yield rows

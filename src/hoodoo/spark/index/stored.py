@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.files import FileGroupId, FileSlice
 from hoodoo.spark.columns import GROUP, HASH, PLACE
+from hoodoo.spark.merged import over_slices
 from hoodoo.spark.native import base_files, is_reachable
 from hoodoo.table.base import SliceRead
 from hoodoo.table.read import read_rule, slice_reads
@@ -27,7 +25,6 @@ ALIVE = "_hoodoo_alive"
 KEYS = f"{RECORD_KEY} string, {PLACE} string, {GROUP} string, {ALIVE} boolean"
 
 _LIVES = "_hoodoo_lives"
-_BATCH_ROWS = 65_536
 _MOST_BROADCAST = 4_000_000
 """Incoming rows whose hashes fit well into the memory of every executor."""
 
@@ -76,24 +73,6 @@ def _scanned_keys(
     return rows.select(RECORD_KEY, place, file_id.alias(GROUP), alive)
 
 
-def over_slices(
-    spark: SparkSession,
-    reads: Sequence[SliceRead],
-    task: Callable[[SliceRead], pa.Table],
-    schema: str | StructType,
-) -> DataFrame:
-    """What a task says of each slice, one slice at a time in each Python worker."""
-    packed = pa.table({"read": pa.array([pickle.dumps(read) for read in reads], pa.binary())})
-    frame = spark.createDataFrame(packed).repartition(len(reads))
-
-    def run(batches: Iterable[Any]) -> Iterable[Any]:
-        for batch in batches:
-            for read in batch.column(0).to_pylist():
-                yield from task(pickle.loads(read)).to_batches(max_chunksize=_BATCH_ROWS)
-
-    return frame.mapInArrow(run, schema)
-
-
 def located(keys: SliceKeys, group: FileGroupId) -> pa.Table:
     """Keys, and the file group that has them."""
     count = len(keys.present)
@@ -107,5 +86,5 @@ def located(keys: SliceKeys, group: FileGroupId) -> pa.Table:
     )
 
 
-def _read_keys(read: SliceRead) -> pa.Table:
-    return located(slice_keys(read), read.slice.group)
+def _read_keys(read: SliceRead) -> Iterator[pa.Table]:
+    yield located(slice_keys(read), read.slice.group)

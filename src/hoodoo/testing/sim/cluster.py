@@ -18,7 +18,7 @@ from hoodoo.errors import EngineFailed, HoodooError, StorageError
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.testing.sim.world import Action
 from hoodoo.write.context import WriteContext
-from hoodoo.write.handle import Digest, HandleTask, run_handle
+from hoodoo.write.handle import HandleTask, run_handle
 
 Work = Callable[[Env, int], Any]
 """What an attempt does, with the environment of its executor and a number of its own."""
@@ -178,11 +178,8 @@ def _handle(item: Any) -> Work:
 
     def work(env: Env, number: int) -> object:
         read = replace(item.previous, env=env) if item.previous else None
-        digest = Digest(item.changes.num_rows, item.bucket.index)
-        context = moved(item.context, env)
-        return run_handle(
-            replace(item, context=context, previous=read, attempt=number, digest=digest)
-        )
+        task = replace(item, context=moved(item.context, env), previous=read)
+        return run_handle(task.at_attempt(number))
 
     return work
 
