@@ -32,7 +32,11 @@ def recover_wholly(uri: str, options: Mapping[str, object], *, within_s: float) 
         table.recover()
         return not ref.load_timeline().pending and not leftovers(ref)
 
-    until(f"recovered and swept: {uri}", is_clean, within_s=within_s, every_s=0.2)
+    try:
+        until(f"recovered and swept: {uri}", is_clean, within_s=within_s, every_s=0.2)
+    except AssertionError as error:
+        left = [*ref.load_timeline().pending.instants, *leftovers(ref)]
+        raise AssertionError(f"{error}; left: {left}; {table.recover()}") from None
     return time.monotonic() - began
 
 

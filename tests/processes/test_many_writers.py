@@ -31,8 +31,8 @@ DEADLINE_S = 180
 SCRIPT = Path(__file__).with_name("writer.py")
 OPTIONS: Mapping[str, object] = {
     "hoodie.client.heartbeat.interval_in_ms": 1000,
-    "hoodie.client.heartbeat.tolerable.misses": 5,
-    "hoodie.write.lock.storage.validity.timeout.secs": 6,
+    "hoodie.client.heartbeat.tolerable.misses": 3,
+    "hoodie.write.lock.storage.validity.timeout.secs": 4,
     "hoodie.write.lock.storage.renew.interval.secs": 1,
     "hoodie.write.num.retries.on.conflict.failures": 4,
 }

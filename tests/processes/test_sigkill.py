@@ -23,11 +23,11 @@ DEADLINE_S = 60
 SCRIPT = Path(__file__).with_name("victim.py")
 RECOVERY: Mapping[str, object] = {
     "hoodie.client.heartbeat.interval_in_ms": 1000,
-    "hoodie.client.heartbeat.tolerable.misses": 6,
+    "hoodie.client.heartbeat.tolerable.misses": 3,
 }
 OPTIONS: Mapping[str, object] = {  # of victims: their leases end soon, those of others need not
     **RECOVERY,
-    "hoodie.write.lock.storage.validity.timeout.secs": 6,
+    "hoodie.write.lock.storage.validity.timeout.secs": 4,
     "hoodie.write.lock.storage.renew.interval.secs": 1,
 }
 WRITES = [(1, "insert", 1), (2, "upsert", 0), (3, "delete", 0), (4, "upsert", 1)]

@@ -79,7 +79,7 @@ def nothing_is_left_for_the_sweep(patch: Patch) -> None:
 
 def dies_over_a_late_file() -> Iterator[Outcome]:
     """An executor publishes a file after the commit, and dies before it can look again."""
-    for first in by_seed(robust.Dawdlers, range(20, 140)):
+    for first in by_seed(robust.Dawdlers, range(400)):
         is_committed = False
         for step in first.steps:
             is_committed = is_committed or (step.path.endswith(".commit") and step.verb == "create")

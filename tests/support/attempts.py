@@ -15,7 +15,7 @@ from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write.begin import Begun, begin
 from hoodoo.write.commit import commit
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import _read_rule, _tidy_up, bucket_reads
+from hoodoo.write.execute import _read_rule, bucket_reads, tidy_up
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, run_handle
 from hoodoo.write.locate import locate
@@ -89,7 +89,7 @@ class Driver:
         engine = LocalEngine(threads=1)
         schema_json = self.context.schema_json
         commit(self.machine.ref, self.begun, engine, stats, schema_json=schema_json)
-        _tidy_up(self.machine.ref, self.begun, repeats=True)
+        tidy_up(self.machine.ref, self.begun, repeats=True)
 
 
 def fleet() -> Fleet:
