@@ -71,7 +71,7 @@ def test_shuffle_files_lost(
     until(
         "Spark notes the failed fetch",
         lambda: task_ends(events, loss["stage"])["FetchFailed"],
-        within_s=10,
+        within_s=60,
     )
     scene.check_swept()
 

@@ -92,8 +92,8 @@ class Driver:
         tidy_up(self.machine.ref, self.begun, repeats=True)
 
 
-def fleet() -> Fleet:
+def fleet(partition_by: str | None = "part") -> Fleet:
     """A table with one row."""
-    made = Fleet()
+    made = Fleet(partition_by=partition_by)
     made.machine("first").table.insert(rows(k1=1))
     return made

@@ -45,7 +45,13 @@ class Machine:
 class Fleet:
     """A table and the machines that use it; the store's clock is true time plus `store_ms`."""
 
-    def __init__(self, table_type: str = "cow", store_ms: int = 0, **options: object) -> None:
+    def __init__(
+        self,
+        table_type: str = "cow",
+        store_ms: int = 0,
+        partition_by: str | None = "part",
+        **options: object,
+    ) -> None:
         self.world = World()
         self.true = self.world.machine()
         self.store = MemoryStorage(
@@ -60,7 +66,7 @@ class Fleet:
             self.store.uri,
             schema=SCHEMA,
             record_key="id",
-            partition_by="part",
+            partition_by=partition_by,
             table_type=table_type,
             env=Env(self.store, self.true, HandIds("creator")),
         )

@@ -142,8 +142,9 @@ def test_a_write_on_an_engine_that_repeats_leaves_what_the_sweep_needs() -> None
     assert north.rows() == {"k1": 2, "k2": 3}
 
 
-def test_the_sweep_takes_a_file_that_appears_after_the_commit() -> None:
-    world = fleet()
+@pytest.mark.parametrize("partition_by", ["part", None])
+def test_the_sweep_takes_a_file_that_appears_after_the_commit(partition_by: str | None) -> None:
+    world = fleet(partition_by)
     driver = Driver.begin(world)
     stats = driver.attempt(world.machine("e1"), 1)
     driver.finalize(stats)

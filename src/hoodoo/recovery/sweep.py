@@ -176,8 +176,9 @@ def _sweep_finalized(ref: TableRef, facts: _Facts, other: list[str]) -> list[str
         with naming(entry.path):
             final = decode_final(env.storage.read(entry.path))
         if facts.timeline.find(instant) is not None:
-            places = {stat.partition_path for stat in final.stats or () if stat.partition_path}
-            found = list(present(env, instant, sorted(places)))
+            told = {stat.partition_path for stat in final.stats or ()}
+            places = sorted(place for place in told if place is not None)
+            found = list(present(env, instant, places))
             data += delete_files(env, strays_of(ref, facts.timeline, instant, found))
         if final.rounds + 1 < _ROUNDS:
             env.storage.put(entry.path, encode_final(replace(final, rounds=final.rounds + 1)))
