@@ -23,7 +23,7 @@ $(READY): pyproject.toml constraints.txt scripts/dev.py
 demo: $(READY) ## Make a table, write two commits, look at it, travel in time
 	@$(BIN)/python scripts/demo.py
 
-test: test-core test-spark test-cluster ## Run all tests except those that need Apache Hudi itself
+test: test-core test-spark ## Run all tests except those that need Apache Hudi itself or a cluster
 
 test-core: $(READY) ## Run the tests that need no Spark
 	$(PYTEST) $(APART) -m "not compat and not spark"
@@ -52,7 +52,7 @@ types: $(READY) ## Check types (mypy, strict)
 	$(BIN)/mypy
 
 test-compat: $(READY) ## Read and write tables side by side with Apache Hudi (fetches it once)
-	$(PYTEST) $(APART) tests/compat
+	$(PYTEST) tests/compat
 
 fuzz: $(READY) ## Feed the readers broken files, five times as many as the tests do (SEED=n)
 	HOODOO_FUZZ_SEED=$(SEED) HOODOO_FUZZ_TABLE=400 HOODOO_FUZZ_CODEC=200 $(PYTEST) tests/fuzz -q -s

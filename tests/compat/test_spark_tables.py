@@ -103,7 +103,8 @@ def test_hudi_tells_what_was_written(
         turns.ours("upsert", "a sf 2 11", "f oslo 1 60"),
         turns.ours("insert", "g sf 1 70"),
     ]
-    commits = hudi.sql(f"call show_commits(path => '{turns.place}', limit => 9)", rows=True)
+    hudi.sql(f"create table told_{kind} using hudi location '{turns.place}'")
+    commits = hudi.sql(f"call show_commits(table => 'told_{kind}', limit => 9)", rows=True)
     assert commits is not None
     told = {row["commit_time"]: row for row in commits.to_pylist()}
     assert set(told) == {result.instant for result in results}
