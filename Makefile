@@ -5,7 +5,7 @@ READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest
 # Two workers; a file's tests stay together, so that a server is started once.
 APART := -n2 --dist loadfile
-SLOW := --ignore=tests/fuzz --ignore=tests/oracle/test_model.py
+SLOW := $(addprefix --ignore=tests/,fuzz processes sim oracle/test_model.py)
 SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from peer_client import Peer
+from support.hudi_classes import ClassesUnavailable, HudiClasses, hudi_classes
 
 HERE = Path(__file__).parent
 PEERS = HERE.parents[1] / "scripts" / "peers.py"
@@ -30,3 +31,13 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     peer = Peer(json.loads(found.stdout), tmp_path_factory.mktemp("hudi"))
     yield peer
     peer.close()
+
+
+@pytest.fixture(scope="module")
+def classes() -> Iterator[HudiClasses]:
+    """Classes of Apache Hudi's, without a Spark."""
+    try:
+        with hudi_classes() as running:
+            yield running
+    except ClassesUnavailable as reason:
+        pytest.skip(f"no Apache Hudi here: {reason}")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from support.hudi_classes import ClassesUnavailable, HudiClasses, hudi_classes
+from support.hudi_classes import HudiClasses
 
 from hoodoo.model.buckets import BucketRule, bucket_file_id, bucket_of
 from hoodoo.rows.buckets import bucket_numbers
@@ -28,15 +27,6 @@ WORDS = [
 ]
 # A value with a colon at the end of a key, of a field that is not hashed: Hudi does not come back.
 TAME = [word for word in WORDS if ":" not in word]
-
-
-@pytest.fixture(scope="module")
-def classes() -> Iterator[HudiClasses]:
-    try:
-        with hudi_classes() as running:
-            yield running
-    except ClassesUnavailable as reason:
-        pytest.skip(f"no Apache Hudi here: {reason}")
 
 
 def plain() -> list[str]:

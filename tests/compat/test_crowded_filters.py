@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pytest
-from support.hudi_classes import ClassesUnavailable, HudiClasses, hudi_classes
+from support.hudi_classes import HudiClasses
 
 from hoodoo.format.bloom import BloomFilter
 from hoodoo.format.key_summary import BLOOM, BLOOM_TYPE, BloomOptions, KeySummary
-
-
-@pytest.fixture(scope="module")
-def classes() -> Iterator[HudiClasses]:
-    try:
-        with hudi_classes() as running:
-            yield running
-    except ClassesUnavailable as reason:
-        pytest.skip(f"no Apache Hudi here: {reason}")
 
 
 @pytest.mark.parametrize("count", [1_000, 150_000])

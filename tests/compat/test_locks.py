@@ -26,7 +26,7 @@ from beside import (
 from peer_client import Peer, PeerError
 from peer_rows import FIRST, trips
 from support.held_up import held_up
-from support.hudi_classes import ClassesUnavailable, HudiClasses, JavaLock, hudi_classes
+from support.hudi_classes import HudiClasses, JavaLock
 from support.processes import until
 from support.servers import or_skip
 
@@ -45,15 +45,6 @@ AWAY_S = 10
 THEIRS = {3, 4, 7, 8}
 IN_THE_GATE = ("exists", r"/\.cancel/")
 Theirs = Callable[[], JavaLock]
-
-
-@pytest.fixture(scope="module")
-def classes() -> Iterator[HudiClasses]:
-    try:
-        with hudi_classes() as running:
-            yield running
-    except ClassesUnavailable as reason:
-        pytest.skip(f"no Apache Hudi here: {reason}")
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.simulations import SEEDS, Record, explore, explore_seeds
+from support.simulations import SEEDS, Record, explore, explore_seeds, find_violation
 
 from hoodoo.concurrency import resume as resuming
 from hoodoo.recovery.recover import abandon
-from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed, search
+from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenarios import appends
 from hoodoo.write import detached
@@ -68,5 +68,4 @@ CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Any]]] = {
 def test_the_simulator_finds(name: str, monkeypatch: Patch) -> None:
     mutate, outcomes = CASES[name]
     mutate(monkeypatch)
-    found = search(outcomes())
-    assert found.failures, f"{name}: nothing found in {found.runs} runs"
+    find_violation(name, outcomes())

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from support.simulations import find_violation
 
 from hoodoo.concurrency import gate, others
 from hoodoo.concurrency.transaction import transaction
@@ -123,9 +124,7 @@ CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Iterable[Outcome]]]
 def test_the_simulator_finds(name: str, monkeypatch: Patch) -> None:
     mutate, outcomes = CASES[name]
     mutate(monkeypatch)
-    found = search(outcomes())
-    assert found.failures, f"{name}: nothing found in {found.runs} runs"
-    print(f"{name}: found after {found.runs} runs: {found.failures[0].violation}")
+    find_violation(name, outcomes())
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.simulations import SEEDS, Record, explore, explore_seeds
+from support.simulations import SEEDS, Record, explore, explore_seeds, find_violation
 
 from hoodoo.format.completion import Completion
 from hoodoo.recovery import sweep
-from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed, search
+from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenario import Outcome, run
 from hoodoo.testing.sim.scenarios import robust
@@ -117,9 +117,7 @@ CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Iterable[Outcome]]]
 def test_the_simulator_finds(name: str, monkeypatch: Patch) -> None:
     mutate, outcomes = CASES[name]
     mutate(monkeypatch)
-    found = search(outcomes())
-    assert found.failures, f"{name}: nothing found in {found.runs} runs"
-    print(f"{name}: found after {found.runs} runs: {found.failures[0].violation}")
+    find_violation(name, outcomes())
 
 
 def test_a_file_of_a_dead_executor_is_swept(record_property: Record) -> None:

@@ -32,6 +32,7 @@ import hoodoo
 from hoodoo.errors import ConfigError, SchemaMismatch
 from hoodoo.model.files import FileSlice
 from hoodoo.spark import engine
+from hoodoo.spark.index import simple
 from hoodoo.spark.session import configured
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
@@ -466,6 +467,23 @@ def test_rows_that_were_read_can_be_written_back(spark: SparkSession, tmp_path: 
     assert result.stats.updated == 2
     assert set(table.to_arrow()["_hoodie_commit_time"].to_pylist()) == {result.instant}
     assert read(table) == [("a", "x", 1, 1), ("b", "y", 1, 2)]
+
+
+@KINDS
+def test_rows_that_are_too_many_for_a_broadcast(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The hashes of very many rows are not broadcast; keys are joined with all of the table's."""
+    monkeypatch.setattr(simple, "MOST_BROADCAST", 1)
+    table = made(tmp_path / "t", kind, {INDEX: "SIMPLE"}, "ts")
+    rows = [(f"k{n}", "xy"[n % 2], 1, n) for n in range(20)]
+    table.insert(frame(spark, rows))
+    table.upsert(frame(spark, [("k3", "y", 2, 33), ("k4", "x", 2, 44), ("new", "x", 1, 0)]))
+    table.delete(frame(spark, [("k5", "y", 0, 0), ("nobody", "y", 0, 0)], "id"))
+    kept = [row for row in rows if row[0] not in ("k3", "k4", "k5")]
+    assert read(table) == sorted(
+        [*kept, ("k3", "y", 2, 33), ("k4", "x", 2, 44), ("new", "x", 1, 0)]
+    )
 
 
 def test_rows_that_are_too_many_for_a_task(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hoodoo.testing.sim.explore import Search, by_seed, search
 from hoodoo.testing.sim.scenario import MakeScenario, Outcome
@@ -25,6 +25,13 @@ def explore(
     record("simulated", f"{name}: {found.runs} runs, {found.steps} steps")
     found.verify()
     return found
+
+
+def find_violation(name: str, outcomes: Iterable[Outcome]) -> None:
+    """Fail unless one of them violates something: the simulator can tell."""
+    found = search(outcomes)
+    assert found.failures, f"{name}: nothing found in {found.runs} runs"
+    print(f"{name}: found after {found.runs} runs: {found.failures[0].violation}")
 
 
 def explore_seeds(record: Record, make: MakeScenario, *, seeds: int = SEEDS) -> Search:

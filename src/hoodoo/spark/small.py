@@ -43,7 +43,7 @@ def written(ref: TableRef, given: DataFrame, operation: Operation) -> CommitResu
 
 def _collected(rows: DataFrame, most_bytes: int) -> pa.Table | None:
     """All rows, if that is not much by Spark's own estimate, nor in truth."""
-    if _expected_bytes(rows) > most_bytes:
+    if not most_bytes or _expected_bytes(rows) > most_bytes:
         return None
     schema = normalise(arrow_schema(rows.schema))
     try:

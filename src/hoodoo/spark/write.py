@@ -5,7 +5,7 @@ prepare -> locate -> assign -> execute (begin, write stage, finalize, commit)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -112,13 +112,15 @@ def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Itera
 def upsert(ref: TableRef, given: DataFrame) -> CommitResult:
     """Update rows whose keys are there, add the others."""
     _check(ref)
-    return small.written(ref, given, operations.upsert) or _upsert(ref, given)
+    by_spark = partial(_by_keys, operation=OperationType.UPSERT, prepared=prepare)
+    return small.written(ref, given, operations.upsert) or by_spark(ref, given)
 
 
 def delete(ref: TableRef, given: DataFrame) -> CommitResult:
     """Delete rows by key; see `write.operations.delete`."""
     _check(ref)
-    return small.written(ref, given, operations.delete) or _delete(ref, given)
+    by_spark = partial(_by_keys, operation=OperationType.DELETE, prepared=prepare_deletes)
+    return small.written(ref, given, operations.delete) or by_spark(ref, given)
 
 
 def insert(ref: TableRef, given: DataFrame, *, bulk: bool = False) -> CommitResult:
@@ -150,19 +152,18 @@ def _check(ref: TableRef) -> None:
         raise Unsupported(f"{KEY_GUARD.name} is not there for rows of Spark: switch it off")
 
 
-def _upsert(ref: TableRef, given: DataFrame) -> CommitResult:
-    with _writing(ref, given, OperationType.UPSERT) as job:
+def _by_keys(
+    ref: TableRef,
+    given: DataFrame,
+    *,
+    operation: OperationType,
+    prepared: Callable[[Snapshot, DataFrame], Rows],
+) -> CommitResult:
+    """A write whose rows go to the file groups of their keys."""
+    with _writing(ref, given, operation) as job:
         with job.phase("prepare"):
             snapshot = job.snapshot()
-            rows = prepare(snapshot, given)
-        return job.execute(*_led_by_keys(job, snapshot, rows), combine=True)
-
-
-def _delete(ref: TableRef, given: DataFrame) -> CommitResult:
-    with _writing(ref, given, OperationType.DELETE) as job:
-        with job.phase("prepare"):
-            snapshot = job.snapshot()
-            rows = prepare_deletes(snapshot, given)
+            rows = prepared(snapshot, given)
         return job.execute(*_led_by_keys(job, snapshot, rows), combine=True)
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.files import FileSlice
 from hoodoo.spark.columns import GROUP, PLACE
-from hoodoo.spark.index.stored import ALIVE, only_wanted, stored_keys, where_known
+from hoodoo.spark.index.stored import ALIVE, MOST_BROADCAST, only_wanted, stored_keys, where_known
 from hoodoo.spark.prepare import Rows
 from hoodoo.table.snapshot import Snapshot
 
@@ -30,9 +30,10 @@ def tag(
     ]
     if not slices:
         return as_new(rows.frame)
-    stored = stored_keys(spark, snapshot, slices)
-    found = keep(only_wanted(stored, rows.frame, sum(counts.values())))
-    return join(rows, found, slices)
+    stored, count = stored_keys(spark, snapshot, slices), sum(counts.values())
+    if count > MOST_BROADCAST:  # all keys of the table are joined: far more than rows to keep
+        return keep(join(rows, stored, slices))
+    return join(rows, keep(only_wanted(stored, rows.frame, count)), slices)
 
 
 def as_new(rows: DataFrame) -> DataFrame:

@@ -25,7 +25,7 @@ ALIVE = "_hoodoo_alive"
 KEYS = f"{RECORD_KEY} string, {PLACE} string, {GROUP} string, {ALIVE} boolean"
 
 _LIVES = "_hoodoo_lives"
-_MOST_BROADCAST = 4_000_000
+MOST_BROADCAST = 4_000_000
 """Incoming rows whose hashes fit well into the memory of every executor."""
 
 
@@ -44,7 +44,7 @@ def stored_keys(spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSl
 
 def only_wanted(stored: DataFrame, rows: DataFrame, count: int) -> DataFrame:
     """Of stored keys, those whose hash occurs in `rows`: what is joined next is small then."""
-    if count > _MOST_BROADCAST:
+    if count > MOST_BROADCAST:
         return stored
     wanted = sf.broadcast(rows.select(HASH))
     hashed = stored.withColumn(HASH, sf.xxhash64(RECORD_KEY))

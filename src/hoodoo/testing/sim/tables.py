@@ -145,6 +145,16 @@ class TableScenario(Scenario):
 
         return act
 
+    def later(self, write: Write, *, after_ms: int) -> Action:
+        """An actor that does one write, after a while."""
+        self.ledger.writes[write.v] = write
+
+        def act(env: Env) -> None:
+            env.clock.sleep(after_ms / 1000)
+            self._write(self.table(env), write)
+
+        return act
+
     def _write(self, table: Table, write: Write) -> None:
         do: Callable[[pa.Table], CommitResult] = getattr(table, write.operation)
         try:

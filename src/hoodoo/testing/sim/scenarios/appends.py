@@ -174,17 +174,10 @@ class AppendStrays(Append):
         return {
             "m1": self.medic(after_ms=EXPIRY_MS + 10_000),
             "m2": self.medic(after_ms=3 * EXPIRY_MS),
-            "next": self._later(Write(2, ("a", "x1", "y"), parts=("p", "q")), 2 * EXPIRY_MS),
+            "next": self.later(
+                Write(2, ("a", "x1", "y"), parts=("p", "q")), after_ms=2 * EXPIRY_MS
+            ),
         }
-
-    def _later(self, write: Write, after_ms: int) -> Action:
-        self.ledger.writes[write.v] = write
-
-        def act(env: Env) -> None:
-            env.clock.sleep(after_ms / 1000)
-            self._write(self.table(env), write)
-
-        return act
 
 
 def _rows(write: Write, number: int) -> list[pa.RecordBatch]:

@@ -183,16 +183,6 @@ class Strays(OnCluster):
             "next": self.later(Write(2, ("c", "y")), after_ms=2 * EXPIRY_MS),
         }
 
-    def later(self, write: Write, *, after_ms: int) -> Action:
-        """Another writer, without a cluster."""
-        self.ledger.writes[write.v] = write
-
-        def act(env: Env) -> None:
-            env.clock.sleep(after_ms / 1000)
-            self._write(self.table(env), write)
-
-        return act
-
 
 class BulkStream(OnCluster):
     """A bulk insert in streams, two attempts of each at once."""
