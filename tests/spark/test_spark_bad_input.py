@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from support.indexed import BUCKETS, GLOBAL, arrow, read
 from support.indexed import made as made_anyhow
-from support.ways import WAYS
+from support.ways import WAYS, from_files
 
 import hoodoo
 from hoodoo.errors import (
@@ -224,6 +224,18 @@ def test_bad_values(spark: SparkSession, tmp_path: Path, what: str, operation: s
     table = make(tmp_path / "t")
     refused(table, lambda: getattr(table, operation)(rows(spark)), kind, *words)
     getattr(table, operation)(good(spark))
+    assert table.to_arrow()["id"].to_pylist() == ["a"], "the next write works"
+
+
+@pytest.mark.parametrize("options", [{}, BUCKETS], ids=["simple", "bucket"])
+def test_bad_values_in_files(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
+    """Such rows are not kept, but read again for each purpose, each time other columns of them."""
+    table = make(tmp_path / "t", options=options)
+    for rows, kind, words in BAD_VALUES.values():
+        bad = from_files(spark, rows(spark).toArrow(), tmp_path / "files")
+        for write in (table.upsert, table.insert):
+            refused(table, lambda write=write, bad=bad: write(bad), kind, *words)
+    table.upsert(from_files(spark, good(spark).toArrow(), tmp_path / "files"))
     assert table.to_arrow()["id"].to_pylist() == ["a"], "the next write works"
 
 

@@ -47,7 +47,7 @@ def test_histories(spark: SparkSession, tmp_path: Path, kind: str, index: str, s
     )
     model, done = Model(index, by_event), []
     for step in history(chance, model, STEPS):
-        way = chance.choice(list(WAYS))
-        done.append((way, step))
-        apply(spark, hoodoo.open_table(table.uri, {**options, **WAYS[way]}), model, step)
+        way, files = chance.choice(list(WAYS)), chance.choice([None, tmp_path / "files"])
+        done.append((way, files, step))
+        apply(spark, hoodoo.open_table(table.uri, {**options, **WAYS[way]}), model, step, files)
     assert_equal(spark, table, model, done)

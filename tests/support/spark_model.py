@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 
 import hoodoo
 from support.indexed import BUCKETS, GLOBAL, INDEX, STAYS
+from support.ways import from_files
 from support.wheel import wheel_rows
 
 INDEXES: Mapping[str, Mapping[str, str]] = {
@@ -170,13 +172,17 @@ def arrow(rows: tuple[Row, ...] | list[Row], shape: int) -> pa.Table:
     return pa.Table.from_pylist(listed, SHAPES[shape])
 
 
-def apply(spark: SparkSession, table: hoodoo.Table, model: Model, step: Step) -> None:
-    """Do a step to the table and to the model."""
+def apply(
+    spark: SparkSession, table: hoodoo.Table, model: Model, step: Step, files: Path | None = None
+) -> None:
+    """Do a step to the table and to the model; `files` is where Spark finds its rows, if in any."""
     operation, rows, shape, by_spark = step
 
     def given(columns: list[str] | None = None) -> Any:
         found = arrow(rows, shape)
         found = found.select(columns) if columns else found
+        if by_spark and files:
+            return from_files(spark, found, files)
         return spark.createDataFrame(found) if by_spark else found
 
     match operation:

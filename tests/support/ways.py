@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 _BYTES, _KEYS = "hoodie.write.spark.driver.max.bytes", "hoodie.write.spark.driver.max.keys"
 
@@ -14,3 +19,11 @@ WAYS: Mapping[str, Mapping[str, str]] = {
     "joins": JOINS,
 }
 """The driver collects the rows; only their keys; nothing."""
+
+
+def from_files(spark: SparkSession, rows: pa.Table, place: Path) -> DataFrame:
+    """Rows that Spark reads from a file, and does not keep: to read them again is cheap."""
+    place.mkdir(exist_ok=True)
+    file = place / f"{len(list(place.iterdir()))}.parquet"
+    pq.write_table(rows, file)
+    return spark.read.parquet(str(file))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from support.indexed import INDEX, KINDS, arrow, made, read
 
 import hoodoo
 from hoodoo.errors import FormatError
+from hoodoo.format.key_summary import BLOOM
+from hoodoo.format.parquet import Footer, read_footer
 from hoodoo.table.snapshot import take_snapshot
+from hoodoo.write import merging
 
 
 @KINDS
@@ -41,3 +45,66 @@ def test_the_bloom_index_finds_keys_in_logs_and_forgets_the_deleted(tmp_path: Pa
     table.upsert(arrow([("a", "x", 1, 3)]))
     assert read(table) == [("a", "x", 1, 3), ("b", "x", 5, 1)]
     assert len(take_snapshot(table._ref).slices()) == 1
+
+
+ROWS = [(f"k{n:04d}", "x", 1, n) for n in range(2_000)]
+CHANGES = {
+    "updates": [("k0000", "x", 2, 0), ("k1999", "x", 2, 0), ("k0777", "x", 0, 0)],
+    "inserts": [("k1", "x", 2, 0), ("a", "x", 2, 0), ("z", "x", 2, 0)],
+    "updates and inserts": [("k0000", "x", 2, 0), ("z", "x", 2, 0)],
+}
+
+
+def newest_footer(place: Path) -> tuple[Footer, str, list[str]]:
+    """What the newest base file says of its keys, the text of its filter, and its keys."""
+    file = max(place.rglob("p=*/*.parquet"), key=lambda path: path.name.rpartition("_")[2])
+    metadata = pq.read_metadata(file)
+    keys = pq.read_table(file, columns=["_hoodie_record_key"]).column(0).to_pylist()
+    return read_footer(metadata), metadata.metadata[BLOOM.encode()].decode(), keys
+
+
+def assert_tells_keys(footer: Footer, keys: list[str]) -> None:
+    assert (footer.min_key, footer.max_key) == (min(keys), max(keys))
+    assert footer.bloom is not None
+    assert footer.bloom.might_contain(arrow([(k, "", 0, 0) for k in keys])["id"]).all()
+
+
+@pytest.mark.parametrize("at_once", [700, 1_000_000])
+@pytest.mark.parametrize("change", CHANGES)
+def test_footers_tell_the_keys_of_merged_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, at_once: int
+) -> None:
+    monkeypatch.setattr(merging, "_KEYS_AT_ONCE", at_once)
+    table = made(tmp_path / "t", "cow", {"hoodie.parquet.block.size": "8192"}, "ts")
+    options = {"hoodie.index.bloom.num_entries": "500"}  # a filter that is made anew is another
+    table.insert(arrow(ROWS))
+    _, before, _ = newest_footer(tmp_path / "t")
+    hoodoo.open_table(table.uri, options).upsert(arrow(CHANGES[change]))
+    footer, filter_, keys = newest_footer(tmp_path / "t")
+    assert_tells_keys(footer, keys)
+    assert (filter_ == before) is (change == "updates" and at_once > len(ROWS))
+
+
+def test_deleted_keys_leave_the_footer(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", "cow", {}, None)
+    table.insert(arrow(ROWS))
+    gone = ["k0000", "k0003", "k1999"]
+    table.delete(gone)
+    footer, _, keys = newest_footer(tmp_path / "t")
+    assert_tells_keys(footer, keys)
+    assert footer.bloom is not None
+    assert not footer.bloom.might_contain(arrow([(k, "", 0, 0) for k in gone])["id"]).any()
+
+
+def test_a_broken_filter_is_not_handed_on(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", "cow", {}, "ts")
+    table.insert(arrow(ROWS))
+    (file,) = (tmp_path / "t").rglob("p=*/*.parquet")
+    rows = pq.ParquetFile(file)
+    known = {**rows.metadata.metadata, BLOOM.encode(): b"no filter"}
+    whole = rows.read()
+    rows.close()
+    pq.write_table(whole.replace_schema_metadata(known), file)
+    table.upsert(arrow(CHANGES["updates"]))
+    footer, _, keys = newest_footer(tmp_path / "t")
+    assert_tells_keys(footer, keys)

@@ -28,7 +28,10 @@ def _is_crowded(column: pa.ChunkedArray) -> bool:
     if pt.is_nested(type_) or pt.is_dictionary(type_) or column.nbytes <= _MOST_BYTES:
         return False
     step = max(1, len(column) // _SAMPLE)
-    sample = column.take(pa.array(np.arange(0, len(column), step)))
+    # Chunk by chunk: of several at once, Arrow would copy all values first.
+    sample = pa.chunked_array(
+        [chunk.take(pa.array(np.arange(0, len(chunk), step))) for chunk in column.chunks]
+    )
     width = sample.nbytes / len(sample)
     distinct = _likely_distinct(pc.count_distinct(sample).as_py(), len(sample), len(column))
     return bool(distinct * width > _MOST_BYTES)

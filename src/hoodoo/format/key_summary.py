@@ -9,12 +9,14 @@ hoodie_bloom_filter_type_code   DYNAMIC_V0
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.format.bloom import FilterBuilder
+from hoodoo.errors import FormatError
+from hoodoo.format.bloom import BloomFilter, FilterBuilder
 
 MIN_KEY = "hoodie_min_record_key"
 MAX_KEY = "hoodie_max_record_key"
@@ -43,6 +45,37 @@ class BloomOptions:
         """About how much of a footer the filter of so many keys takes: six bits in a character."""
         bits_of_a_key = -math.log(self.fpp) / math.log(2) ** 2
         return int(min(keys, self.capacity) * bits_of_a_key / 6)
+
+
+class KnownKeys:
+    """What is told of keys that are those of another file."""
+
+    def __init__(self, key_values: Mapping[str, str]) -> None:
+        self._key_values = key_values
+
+    @classmethod
+    def of(cls, found: Mapping[bytes, bytes], bloom: BloomOptions | None) -> KnownKeys | None:
+        """By the key-values of that file's footer, if they say all that is wanted."""
+        names = (MIN_KEY, MAX_KEY, *((BLOOM, BLOOM_TYPE) if bloom else ()))
+        try:
+            values = {name: found[name.encode()].decode() for name in names}
+            if bloom:
+                BloomFilter.decode(values[BLOOM], values[BLOOM_TYPE])
+        except (KeyError, UnicodeDecodeError, FormatError):
+            return None
+        return cls(values)
+
+    def add(self, keys: pa.ChunkedArray) -> None:
+        """They are known."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the key-values are."""
+        return sum(map(len, self._key_values.values()))
+
+    def key_values(self) -> Mapping[str, str]:
+        """The footer's key-values."""
+        return self._key_values
 
 
 class KeySummary:
@@ -81,7 +114,7 @@ class KeySummary:
         """About how large the key-values are."""
         return self._bloom.size_bytes(self._count) if self._bloom else 0
 
-    def key_values(self) -> dict[str, str]:
+    def key_values(self) -> Mapping[str, str]:
         """The footer's key-values; none for a file without keys that one could look for."""
         if self._has_nulls:
             return {}

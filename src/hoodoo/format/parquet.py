@@ -25,6 +25,7 @@ from hoodoo.format.key_summary import (
     MIN_KEY,
     BloomOptions,
     KeySummary,
+    KnownKeys,
 )
 from hoodoo.format.parquet_stats import value_ranges
 from hoodoo.format.schema import RECORD_KEY
@@ -64,11 +65,18 @@ class Footer:
 class BaseFileWriter:
     """Writes rows to a stream as one base file; the footer comes with `close`.
 
-    Rows may have text columns as dictionaries, which are written as they are.
+    Rows may have text columns as dictionaries, which are written as they are. `keys` are those
+    that the file will have, if somebody knows.
     """
 
     def __init__(
-        self, stream: Any, schema: pa.Schema, *, avro_schema: str, options: ParquetOptions
+        self,
+        stream: Any,
+        schema: pa.Schema,
+        *,
+        avro_schema: str,
+        options: ParquetOptions,
+        keys: KnownKeys | None = None,
     ) -> None:
         self._stream = stream
         self._schema = schema
@@ -77,7 +85,7 @@ class BaseFileWriter:
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._written_bytes = 0  # of rows in memory, to learn how well they compress
-        self._keys = KeySummary(options.bloom)
+        self._keys = keys or KeySummary(options.bloom)
         self._writer: pq.ParquetWriter | None = None
 
     @property
@@ -115,7 +123,7 @@ class BaseFileWriter:
         """Write what is left, and the footer."""
         self.flush()
         writer = self._open(self._schema.empty_table())
-        writer.add_key_value_metadata({AVRO_SCHEMA: self._avro_schema} | self._keys.key_values())
+        writer.add_key_value_metadata({AVRO_SCHEMA: self._avro_schema, **self._keys.key_values()})
         writer.close()
 
     def _open(self, rows: pa.Table) -> pq.ParquetWriter:

@@ -239,6 +239,11 @@ class Merger:
         stays = ~self._lost & ~self._winners.deleted
         return self._winners.rows.filter(pa.array(stays))
 
+    def keeps_keys(self) -> bool:
+        """Whether there are the same keys as before: none is new, and none goes."""
+        counts = self.counts()
+        return counts["inserted"] == counts["deleted"] == 0
+
     def counts(self) -> dict[str, int]:
         """How many base rows were updated and deleted, and how many rows are new."""
         won, deleted = ~self._lost, self._winners.deleted

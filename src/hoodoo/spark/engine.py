@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from hoodoo.engine.base import Item, Repeatable, Result
 from hoodoo.errors import HoodooError, StorageError
+from hoodoo.spark import worker
 from hoodoo.spark.session import described, told_plainly
 
 _MOST_IN_A_TASK = 48 << 20
@@ -60,6 +61,7 @@ def _result(outcome: Result | _Failure) -> Result:
 
 
 def _outcome(task: Callable[[Item], Result], item: Item) -> Result | _Failure:
+    worker.settle()
     context = TaskContext.get()
     assert context is not None
     if isinstance(item, Repeatable):

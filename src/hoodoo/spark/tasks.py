@@ -25,6 +25,7 @@ from hoodoo.rows import merge
 from hoodoo.rows.conform import conform
 from hoodoo.rows.keys import record_keys
 from hoodoo.rows.merge import Changes
+from hoodoo.spark import worker
 from hoodoo.spark.columns import BUCKET, DELETED, HASH, OWN
 from hoodoo.table.base import SliceRead
 from hoodoo.write.assign import Bucket
@@ -81,6 +82,7 @@ class _Arriving:
 
 def write_buckets(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
     """Run the handles of this task's buckets on the rows that came."""
+    worker.settle()
     task = TaskContext.get()
     assert task is not None
     buckets = plan.buckets[task.partitionId()]
@@ -111,6 +113,7 @@ def write_buckets(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
 
 def write_bulk(context: WriteContext, batches: Iterable[Any]) -> Iterator[Any]:
     """Write the rows of this task to new file groups, as they come."""
+    worker.settle()
     task = TaskContext.get()
     assert task is not None
     number = task.partitionId()

@@ -24,7 +24,7 @@ from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileGroupId, FileSlice
 from hoodoo.model.names import FileId, derived_uuid, new_file_id
 from hoodoo.model.paths import PartitionPath
-from hoodoo.spark import few, small
+from hoodoo.spark import again, few, small
 from hoodoo.spark.columns import GROUP, PLACE
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.index import as_new, bucket, tag
@@ -66,10 +66,15 @@ class _Job:
     """A write in the making: what it works on, how long its phases take, what it keeps."""
 
     ref: TableRef
-    spark: SparkSession
+    given: DataFrame
     operation: OperationType
     phases: Phases
     kept: ExitStack
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the rows."""
+        return session_of(self.given)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -96,6 +101,10 @@ class _Job:
         self.kept.callback(frame.unpersist)
         return frame
 
+    def keep_given(self, frame: DataFrame) -> DataFrame:
+        """The same for the rows as they were given, unless it is cheap to compute them again."""
+        return frame if again.is_cheap(self.given) else self.keep(frame)
+
     def execute(self, work: Work, led: Led, *, combine: bool) -> CommitResult:
         """Carry a planned write out."""
         deletes = self.operation is OperationType.DELETE
@@ -106,7 +115,7 @@ class _Job:
 @contextmanager
 def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Iterator[_Job]:
     with ExitStack() as kept:
-        yield _Job(ref, session_of(given), operation, Phases(ref.env), kept)
+        yield _Job(ref, given, operation, Phases(ref.env), kept)
 
 
 def upsert(ref: TableRef, given: DataFrame) -> CommitResult:
@@ -174,7 +183,7 @@ def _insert(
         with job.phase("prepare"):
             snapshot = job.snapshot()
             rows = prepare(snapshot, given)
-            frame = job.keep(_as_new(job, snapshot, rows))
+            frame = job.keep_given(_as_new(job, snapshot, rows))
             profile = _profile(frame)
         with job.phase("assign"):
             replaced: Replaced | None = None
@@ -194,7 +203,7 @@ Profile = dict[tuple[PartitionPath, str], int]
 def _led_by_keys(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Work, Led]:
     """Rows go to the file groups of their keys; absent keys are added, or need no delete."""
     with job.phase("locate"):
-        rows = replace(rows, frame=job.keep(rows.frame))
+        rows = replace(rows, frame=job.keep_given(rows.frame))
         counts = rows_by_partition(rows.frame)
         is_few = few.suits(job.ref, sum(counts.values()))
         keys = few.bring(rows.frame) if is_few else None

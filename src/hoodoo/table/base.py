@@ -149,9 +149,12 @@ def base_pieces(
         count = file.metadata.row_group(group).num_rows
         if groups is None or group in groups:
             first = position
-            for rows in _iterate(file, wanted.names, group, count if whole else at_once):
-                yield first, fitted(rows, wanted)
-                first += rows.num_rows
+            if whole:
+                yield first, fitted(read_rows(file, wanted.names, [group]), wanted)
+            else:
+                for rows in _iterate(file, wanted.names, group, at_once):
+                    yield first, fitted(rows, wanted)
+                    first += rows.num_rows
         position += count
 
 

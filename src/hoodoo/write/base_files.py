@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hoodoo.config.write import MAX_FILE_SIZE
+from hoodoo.format.key_summary import KnownKeys
 from hoodoo.format.parquet import BaseFileWriter
 from hoodoo.format.schema import with_meta_fields
 from hoodoo.model.files import FileGroupId
@@ -68,13 +69,16 @@ class BaseFiles:
         if self._file:
             self._file.writer.flush()
 
-    def write(self, rows: pa.Table) -> None:
-        """Add rows with meta columns; the file's name is put in here."""
+    def write(self, rows: pa.Table, keys: KnownKeys | None = None) -> None:
+        """Add rows with meta columns; the file's name is put in here.
+
+        `keys`, with the first rows, are all that will be in the one file, if somebody knows.
+        """
         piece_rows = self._rows_at_once(rows) if self._rolls_over else max(rows.num_rows, 1)
         for start in range(0, rows.num_rows, piece_rows):
             file = self._file
             if file is None or (self._rolls_over and file.writer.size_bytes >= self._max_bytes):
-                file = self._begin()
+                file = self._begin(keys)
             file.write(rows.slice(start, piece_rows))
 
     def end(self) -> list[Written]:
@@ -84,7 +88,7 @@ class BaseFiles:
         self._close()
         return self._written
 
-    def _begin(self) -> _OpenFile:
+    def _begin(self, keys: KnownKeys | None = None) -> _OpenFile:
         self._close()
         name = self._name(len(self._written))
         stream = self._outputs.open(self._group.partition, name, self._kind)
@@ -94,6 +98,7 @@ class BaseFiles:
             stored_schema(context.schema),
             avro_schema=with_meta_fields(context.schema_json),
             options=context.parquet_options(),
+            keys=keys,
         )
         self._file = _OpenFile(name, stream, writer)
         return self._file

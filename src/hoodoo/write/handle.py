@@ -165,7 +165,7 @@ def _merge(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     by_key = task.context.by_key or task.bucket.kind is BucketKind.APPEND
     merging = Merging(task.context, task.previous, task.changes, by_key)
     for rows in merging.rows(index=outputs.index):
-        files.write(rows)
+        files.write(rows, merging.keys)
     (file,) = files.end()
     return [
         WriteStat(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hoodoo.format.key_summary import KnownKeys
 from hoodoo.format.parquet import OpenParquet, read_rows
 from hoodoo.format.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 from hoodoo.rows import merge
@@ -26,7 +27,11 @@ _SAME_FOR_ALL = (PARTITION_PATH, FILE_NAME)
 
 @dataclass
 class Merging:
-    """Rows of a slice with changes merged into them, or added to them; and what came of it."""
+    """Rows of a slice with changes merged into them, or added to them; and what came of it.
+
+    `keys` are those that the rows have, from the first of them on, if they are those of the base
+    file that was there: to summarise them again would take a tenth of the time.
+    """
 
     context: WriteContext
     previous: SliceRead
@@ -35,6 +40,7 @@ class Merging:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    keys: KnownKeys | None = None
 
     def rows(self, *, index: int) -> Iterator[pa.Table]:
         """The rows that stay, then those that are new, on their way into a base file.
@@ -76,6 +82,9 @@ class Merging:
         deciding = rule.deciding()
         heads = fitted(read_rows(file, deciding.names, groups), deciding)
         stays = merger.stays(heads, rule.keys_of(heads), rule.merge)
+        if len(groups) == file.metadata.num_row_groups and merger.keeps_keys():
+            bloom = self.context.parquet_options().bloom
+            self.keys = KnownKeys.of(file.metadata.metadata or {}, bloom)
         others = pa.schema([f for f in self._read_schema() if f.name not in deciding.names])
         fits = all(_size(file, group) <= _BYTES_AT_ONCE for group in groups)
         for first, piece in base_pieces(file, base, others, groups=groups, whole=fits):

@@ -1,0 +1,96 @@
+"""Rows of columnar files are read again where others are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from support.indexed import BUCKETS, arrow, made, read
+from support.ways import JOINS, from_files
+
+from hoodoo.errors import HoodooError
+from hoodoo.spark import write
+from hoodoo.spark.again import is_cheap
+
+pytestmark = pytest.mark.spark
+
+ROWS = [(f"k{n}", "xyz"[n % 3], n, n) for n in range(300)]
+Change = Callable[[DataFrame], DataFrame]
+CHEAP: dict[str, Change] = {
+    "as they are": lambda rows: rows,
+    "some columns and rows": lambda rows: rows.filter("v > 3").select("id", sf.col("ts") + 1),
+    "twice": lambda rows: rows.unionAll(rows),
+    "in fewer tasks": lambda rows: rows.coalesce(1),
+}
+DEAR: dict[str, Change] = {
+    "distinct": lambda rows: rows.distinct(),
+    "joined": lambda rows: rows.join(rows.select("id"), "id"),
+    "never the same": lambda rows: rows.withColumn("v", (sf.rand() * 1000).cast("long")),
+    "by Python": lambda rows: rows.withColumn("v", sf.udf(lambda v: v + 1, "long")("v")),
+}
+
+
+@pytest.fixture
+def rows(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    return from_files(spark, arrow(ROWS), tmp_path / "files")
+
+
+@pytest.mark.parametrize("how", CHEAP)
+def test_what_is_cheap(rows: DataFrame, how: str) -> None:
+    assert is_cheap(CHEAP[how](rows))
+
+
+@pytest.mark.parametrize("how", DEAR)
+def test_what_is_not(rows: DataFrame, how: str) -> None:
+    assert not is_cheap(DEAR[how](rows))
+
+
+def test_other_sources_are_not(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
+    rows.write.json(str(tmp_path / "json"))
+    assert not is_cheap(spark.read.json(str(tmp_path / "json")))
+    assert not is_cheap(spark.createDataFrame(arrow(ROWS)))
+    assert not is_cheap(spark.range(5))
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert", "insert_overwrite_table"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_rows_are_kept_only_where_they_are_dear(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path, operation: str, kept: bool
+) -> None:
+    table = made(tmp_path / "t", "cow", {**JOINS, **BUCKETS}, "ts")
+    seen: list[int] = []
+    persist = type(rows).persist
+
+    def noted(frame: DataFrame, *more: object) -> DataFrame:
+        seen.append(1)
+        return persist(frame, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(rows), "persist", noted)
+        getattr(table, operation)(rows.distinct() if kept else rows)
+    assert bool(seen) is kept
+    assert read(table) == sorted(ROWS)
+
+
+def test_rows_that_change_between_two_looks_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The same file name with more rows, as a careless writer of the input would do it."""
+    table = made(tmp_path / "t", "cow", {**JOINS, **BUCKETS}, "ts")
+    few = from_files(spark, arrow(ROWS[:10]), tmp_path / "files")
+    (file,) = (tmp_path / "files").iterdir()
+    from_files(spark, arrow(ROWS), tmp_path / "others")
+    (more,) = (tmp_path / "others").iterdir()
+
+    def changing(*_: object) -> None:
+        file.write_bytes(more.read_bytes())
+
+    planned = write._planned
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write, "_planned", lambda *a, **b: (changing(), planned(*a, **b))[1])
+        with pytest.raises(HoodooError):
+            table.insert(few)
+    assert read(table) == []
