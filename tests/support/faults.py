@@ -178,7 +178,9 @@ def _wait(faults: Faults, fault: Fault, file: LocalWrite) -> None:
 
 
 def _lose_shuffle(faults: Faults, fault: Fault, file: LocalWrite) -> None:
-    for shuffled in Path(os.environ["SPARK_LOCAL_DIRS"]).rglob("shuffle_*"):
+    """Those of all executors: nobody knows which of them wrote what this stage reads."""
+    mine = Path(os.environ["SPARK_LOCAL_DIRS"])  # spark-<worker>/executor-<id>/blockmgr-<id>
+    for shuffled in mine.parents[2].rglob("shuffle_*"):
         shuffled.unlink(missing_ok=True)
 
 
