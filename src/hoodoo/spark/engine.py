@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from hoodoo.engine.base import Item, Repeatable, Result
-from hoodoo.errors import HoodooError, StorageError
-from hoodoo.spark import worker
+from hoodoo.errors import HoodooError
 from hoodoo.spark.session import described, told_plainly
+from hoodoo.spark.worker import attempt
 
 _MOST_IN_A_TASK = 48 << 20
 """Spark sends a task in one message, of at most 128 MB."""
@@ -34,7 +33,7 @@ class SparkEngine:
         large = {n: context.broadcast(p) for n, p in enumerate(packed) if len(p) > _MOST_IN_A_TASK}
         small = [(n, b"" if n in large else p) for n, p in enumerate(packed)]
 
-        def run(numbered: tuple[int, bytes]) -> Result | _Failure:
+        def run(numbered: tuple[int, bytes]) -> Result | HoodooError:
             number, data = numbered
             return _outcome(task, pickle.loads(large[number].value if number in large else data))
 
@@ -47,28 +46,15 @@ class SparkEngine:
         return [_result(outcome) for outcome in outcomes]
 
 
-@dataclass(frozen=True)
-class _Failure:
-    """An error that trying again cannot mend: returned, so that Spark does not try."""
-
-    error: HoodooError
-
-
-def _result(outcome: Result | _Failure) -> Result:
-    if isinstance(outcome, _Failure):
-        raise outcome.error
+def _result(outcome: Result | HoodooError) -> Result:
+    if isinstance(outcome, HoodooError):
+        raise outcome
     return outcome
 
 
-def _outcome(task: Callable[[Item], Result], item: Item) -> Result | _Failure:
-    worker.settle()
+def _outcome(task: Callable[[Item], Result], item: Item) -> Result | HoodooError:
     context = TaskContext.get()
     assert context is not None
     if isinstance(item, Repeatable):
         item = item.at_attempt(context.taskAttemptId())
-    try:
-        return task(item)
-    except StorageError:
-        raise
-    except HoodooError as error:
-        return _Failure(error)
+    return attempt(lambda: task(item))

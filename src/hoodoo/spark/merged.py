@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from hoodoo.spark.schema import to_spark
+from hoodoo.spark.worker import settle
 from hoodoo.table.base import SliceRead
 from hoodoo.table.read import slice_pieces
 
@@ -39,6 +40,7 @@ def over_slices(
     env, rule = reads[0].env, reads[0].rule
 
     def run(batches: Iterable[Any]) -> Iterable[Any]:
+        settle()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for slice_, visibility in pickle.loads(packed[number]):

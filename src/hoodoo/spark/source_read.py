@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from hoodoo.model.predicate import All, Predicate
 from hoodoo.spark.merged import balanced
 from hoodoo.spark.schema import to_spark
+from hoodoo.spark.worker import settle
 from hoodoo.table.base import ReadRule
 from hoodoo.table.read import Selection, slice_pieces, slice_reads
 
@@ -33,6 +34,7 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of one load; Spark gives None where there is nothing to read."""
+        settle()
         for task in partition.value if partition is not None else ():
             for rows in slice_pieces(task):
                 yield from to_spark(rows).to_batches()

@@ -16,10 +16,11 @@ from pyspark.sql.types import StructType
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Process, SystemIds
-from hoodoo.errors import HoodooError, InputError, StorageError
+from hoodoo.errors import HoodooError, InputError
 from hoodoo.model.stats import WriteStat
 from hoodoo.spark.columns import OWN
 from hoodoo.spark.schema import arrow_schema
+from hoodoo.spark.worker import attempt
 from hoodoo.table.ref import TableRef
 from hoodoo.write.detached import (
     Detached,
@@ -56,13 +57,9 @@ class AppendWriter(DataSourceArrowWriter):
         """Write the rows of a task; what trying again cannot mend is returned, not raised."""
         task = TaskContext.get()
         assert task is not None
-        number, attempt = task.partitionId(), task.taskAttemptId()
-        try:
-            return Part(write_rows(self._here(), iterator, number=number, attempt=attempt))
-        except StorageError:
-            raise
-        except HoodooError as error:
-            return Part(error=error)
+        ids = {"number": task.partitionId(), "attempt": task.taskAttemptId()}
+        stats = attempt(lambda: write_rows(self._here(), iterator, **ids))
+        return Part(error=stats) if isinstance(stats, HoodooError) else Part(stats)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit what all tasks wrote, or nothing."""

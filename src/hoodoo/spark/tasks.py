@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from hoodoo.errors import HoodooError, InputError, StorageError
+from hoodoo.errors import HoodooError, InputError
 from hoodoo.format.completion import Digest
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.stats import WriteStat
@@ -25,8 +26,8 @@ from hoodoo.rows import merge
 from hoodoo.rows.conform import conform
 from hoodoo.rows.keys import record_keys
 from hoodoo.rows.merge import Changes
-from hoodoo.spark import worker
 from hoodoo.spark.columns import BUCKET, DELETED, HASH, OWN
+from hoodoo.spark.worker import attempt
 from hoodoo.table.base import SliceRead
 from hoodoo.write.assign import Bucket
 from hoodoo.write.bulk import StreamTask, write_stream
@@ -82,23 +83,14 @@ class _Arriving:
 
 def write_buckets(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
     """Run the handles of this task's buckets on the rows that came."""
-    worker.settle()
     task = TaskContext.get()
     assert task is not None
-    buckets = plan.buckets[task.partitionId()]
-    arriving: dict[int, _Arriving] = {}
-    try:
-        for number, rows in _by_bucket(batches):
-            if number not in arriving:
-                arriving[number] = _Arriving(plan)
-            arriving[number].add(rows)
-    except StorageError:
-        raise
-    except HoodooError as error:
-        yield _row(-1, Result(error=error))
+    arrived = attempt(lambda: _arrived(plan, batches))
+    if isinstance(arrived, HoodooError):
+        yield _row(-1, Result(error=arrived))
         return
-    for bucket, previous in buckets:
-        came = arriving.pop(bucket.index, None)
+    for bucket, previous in plan.buckets[task.partitionId()]:
+        came = arrived.pop(bucket.index, None)
         if came is not None:
             handle = HandleTask(
                 plan.context,
@@ -108,28 +100,22 @@ def write_buckets(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
                 attempt=task.taskAttemptId(),
                 digest=came.digest,
             )
-            yield _row(bucket.index, _ran(handle))
+            stats = attempt(partial(run_handle, handle))
+            yield _row(bucket.index, _told(stats, came.digest.rows))
 
 
 def write_bulk(context: WriteContext, batches: Iterable[Any]) -> Iterator[Any]:
     """Write the rows of this task to new file groups, as they come."""
-    worker.settle()
     task = TaskContext.get()
     assert task is not None
-    number = task.partitionId()
+    stream = StreamTask(context, task.partitionId(), attempt=task.taskAttemptId())
     counted = _Counted(batches)
-    try:
-        stats = write_stream(StreamTask(context, number, attempt=task.taskAttemptId()), counted)
-    except StorageError:
-        raise
-    except HoodooError as error:
-        yield _row(number, Result(error=error))
-    else:
-        yield _row(number, Result(stats, counted.rows))
+    stats = attempt(lambda: write_stream(stream, counted))
+    yield _row(stream.number, _told(stats, counted.rows))
 
 
 class _Counted:
-    """Batches as tables, counted; rows without a key are refused."""
+    """Batches as tables, their rows counted."""
 
     def __init__(self, batches: Iterable[Any]) -> None:
         self._batches = batches
@@ -139,6 +125,15 @@ class _Counted:
         for batch in self._batches:
             self.rows += batch.num_rows
             yield pa.Table.from_batches([batch])
+
+
+def _arrived(plan: BucketPlan, batches: Iterable[Any]) -> dict[int, _Arriving]:
+    arriving: dict[int, _Arriving] = {}
+    for number, rows in _by_bucket(batches):
+        if number not in arriving:
+            arriving[number] = _Arriving(plan)
+        arriving[number].add(rows)
+    return arriving
 
 
 def _by_bucket(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
@@ -175,14 +170,8 @@ def _changes(plan: BucketPlan, rows: pa.Table) -> Changes:
     return replace(changes, deleted=changes.deleted | moved, absolute=changes.absolute | moved)
 
 
-def _ran(task: HandleTask) -> Result:
-    assert task.digest is not None
-    try:
-        return Result(run_handle(task), task.digest.rows)
-    except StorageError:
-        raise
-    except HoodooError as error:
-        return Result(error=error)
+def _told(stats: tuple[WriteStat, ...] | HoodooError, rows: int) -> Result:
+    return Result(error=stats) if isinstance(stats, HoodooError) else Result(stats, rows)
 
 
 def _row(bucket: int, result: Result) -> pa.RecordBatch:

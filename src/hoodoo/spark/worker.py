@@ -1,10 +1,30 @@
-"""Settings of the Python workers that run tasks."""
+"""What all work in Spark's Python workers has in common."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 import pyarrow as pa
+
+from hoodoo.errors import HoodooError, StorageError
+
+Result = TypeVar("Result")
+
+
+def attempt(work: Callable[[], Result]) -> Result | HoodooError:
+    """What the work gives, or an error that trying again cannot mend.
+
+    That one is returned, as Spark tries again what raises. Errors of the store are raised.
+    """
+    settle()
+    try:
+        return work()
+    except StorageError:
+        raise
+    except HoodooError as error:
+        return error
 
 
 def settle() -> None:
