@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
@@ -30,7 +31,13 @@ _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 
 def register(spark: object) -> None:
     """Make the source known to a session."""
-    checked_session(spark).dataSource.register(TableSource)
+    session = checked_session(spark)
+    try:
+        session.dataSource.register(TableSource)
+    except AnalysisException as error:
+        # Spark 4.0 does not replace a source that it found by itself: which is this one.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 class TableSource(DataSource):
