@@ -33,9 +33,12 @@ class TableReader(DataSourceReader):
         return [InputPartition([reads[number] for number in load]) for load in loads]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of one load; Spark gives None where there is nothing to read."""
+        """The rows of one load.
+
+        Where there is nothing to read Spark gives None, or from 4.3 on a partition with None in it.
+        """
         settle()
-        for task in partition.value if partition is not None else ():
+        for task in (partition and partition.value) or ():
             for rows in slice_pieces(task):
                 yield from to_spark(rows).to_batches()
 
