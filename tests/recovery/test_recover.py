@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from support.fixtures import FIXTURES
 from support.fleet import COMPLETED, EXPIRY_S, Fleet, PowerCut, begin_commit, cut_power_at, rows
 
 from hoodoo.errors import (
@@ -102,8 +102,8 @@ def test_the_rollback_instant_has_the_shape_of_apache_hudi_s(rollback_fixture) -
 
 
 @pytest.fixture
-def rollback_fixture():  # type: ignore[no-untyped-def] # plan and metadata of a fixture table
-    (archive,) = FIXTURES.rglob("v9_nonpartitioned_rollback.zip")
+def rollback_fixture(fixtures: Path):  # type: ignore[no-untyped-def] # plan and metadata of one
+    (archive,) = fixtures.rglob("v9_nonpartitioned_rollback.zip")
     with zipfile.ZipFile(archive) as files:
         data = {
             name.rpartition("/")[2]: files.read(name)

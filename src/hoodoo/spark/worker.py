@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,6 +10,8 @@ import pyarrow as pa
 from hoodoo.errors import HoodooError, StorageError
 
 Result = TypeVar("Result")
+
+_USUAL = "mimalloc"
 
 
 def attempt(work: Callable[[], Result]) -> Result | HoodooError:
@@ -28,10 +29,10 @@ def attempt(work: Callable[[], Result]) -> Result | HoodooError:
 
 
 def settle() -> None:
-    """Let Arrow take its memory from the system's allocator, unless somebody chose another.
+    """Let Arrow take its memory from the system's allocator rather than from its usual one.
 
-    Workers are young, as Spark ends them after a minute without work. The others pay for each new
-    page of memory far more than they save later: a second of four for a file of 100 MB.
+    Workers are young, as Spark ends them after a minute without work. Arrow's allocator pays for
+    each new page of memory far more than it saves later: a second of four for a file of 100 MB.
     """
-    if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
+    if pa.default_memory_pool().backend_name == _USUAL:
         pa.set_memory_pool(pa.system_memory_pool())
