@@ -130,7 +130,8 @@ class Race:
                 except Exception as error:  # one side's failure is not the others'
                     self._fail(cell, f"{step}: {type(error).__name__}: {error}")
                 else:
-                    runs[cell] += [answer] if turn >= 0 else []
+                    if turn >= 0:
+                        runs[cell].append(answer)
         for cell in self._sound(cells):
             self.results[cell, step] = Measured(tuple(runs[cell]))
             told = ", ".join(f"{answer.seconds:.2f}" for answer in runs[cell])

@@ -9,13 +9,11 @@ hoodie_bloom_filter_type_code   DYNAMIC_V0
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.errors import FormatError
 from hoodoo.format.bloom import BloomFilter, FilterBuilder
 
 MIN_KEY = "hoodie_min_record_key"
@@ -47,23 +45,12 @@ class BloomOptions:
         return int(min(keys, self.capacity) * bits_of_a_key / 6)
 
 
+@dataclass(frozen=True, slots=True)
 class KnownKeys:
     """What is told of keys that are those of another file."""
 
-    def __init__(self, key_values: Mapping[str, str]) -> None:
-        self._key_values = key_values
-
-    @classmethod
-    def of(cls, found: Mapping[bytes, bytes], bloom: BloomOptions | None) -> KnownKeys | None:
-        """By the key-values of that file's footer, if they say all that is wanted."""
-        names = (MIN_KEY, MAX_KEY, *((BLOOM, BLOOM_TYPE) if bloom else ()))
-        try:
-            values = {name: found[name.encode()].decode() for name in names}
-            if bloom:
-                BloomFilter.decode(values[BLOOM], values[BLOOM_TYPE])
-        except (KeyError, UnicodeDecodeError, FormatError):
-            return None
-        return cls(values)
+    bounds: tuple[str, str]
+    bloom: BloomFilter | None
 
     def add(self, keys: pa.ChunkedArray) -> None:
         """They are known."""
@@ -71,11 +58,11 @@ class KnownKeys:
     @property
     def size_bytes(self) -> int:
         """How large the key-values are."""
-        return sum(map(len, self._key_values.values()))
+        return sum(map(len, self.key_values().values()))
 
-    def key_values(self) -> Mapping[str, str]:
+    def key_values(self) -> dict[str, str]:
         """The footer's key-values."""
-        return self._key_values
+        return _key_values(self.bounds, self.bloom)
 
 
 class KeySummary:
@@ -114,7 +101,7 @@ class KeySummary:
         """About how large the key-values are."""
         return self._bloom.size_bytes(self._count) if self._bloom else 0
 
-    def key_values(self) -> Mapping[str, str]:
+    def key_values(self) -> dict[str, str]:
         """The footer's key-values; none for a file without keys that one could look for."""
         if self._has_nulls:
             return {}
@@ -122,13 +109,7 @@ class KeySummary:
         if self._bloom is not None and builder is None:
             builder = self._builder(self._bloom)
         self._take_held(builder)
-        values = {}
-        if self._bounds:
-            values[MIN_KEY], values[MAX_KEY] = self._bounds
-        if builder is not None:
-            built = builder.build()
-            values[BLOOM], values[BLOOM_TYPE] = built.encode(), built.type.value
-        return values
+        return _key_values(self._bounds, builder.build() if builder else None)
 
     def _builder(self, bloom: BloomOptions, *, crowding: int = 1) -> FilterBuilder:
         # A filter sized for more keys than there are is only a larger footer.
@@ -149,6 +130,15 @@ class KeySummary:
             if builder is not None:
                 builder.add(keys)
         self._held, self._held_count = [], 0
+
+
+def _key_values(bounds: tuple[str, ...], bloom: BloomFilter | None) -> dict[str, str]:
+    values = {}
+    if bounds:
+        values[MIN_KEY], values[MAX_KEY] = bounds
+    if bloom is not None:
+        values[BLOOM], values[BLOOM_TYPE] = bloom.encode(), bloom.type.value
+    return values
 
 
 def key_bounds(keys: pa.ChunkedArray) -> tuple[str, str]:

@@ -123,7 +123,7 @@ class BaseFileWriter:
         """Write what is left, and the footer."""
         self.flush()
         writer = self._open(self._schema.empty_table())
-        writer.add_key_value_metadata({AVRO_SCHEMA: self._avro_schema, **self._keys.key_values()})
+        writer.add_key_value_metadata({AVRO_SCHEMA: self._avro_schema} | self._keys.key_values())
         writer.close()
 
     def _open(self, rows: pa.Table) -> pq.ParquetWriter:
@@ -224,6 +224,17 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
         text(MAX_KEY),
         BloomFilter.decode(bloom, kind or "SIMPLE") if bloom is not None else None,
     )
+
+
+def known_keys(metadata: pq.FileMetaData, bloom: BloomOptions | None) -> KnownKeys | None:
+    """The keys of a file, to be told of another one that has the same; None if not all is told."""
+    try:
+        footer = read_footer(metadata)
+    except FormatError:
+        return None
+    if footer.min_key is None or footer.max_key is None or (bloom and footer.bloom is None):
+        return None
+    return KnownKeys((footer.min_key, footer.max_key), footer.bloom if bloom else None)
 
 
 def row_groups_that_may_match(

@@ -13,7 +13,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-_STEPS = {"Project", "Filter", "Union", "Repartition", "SubqueryAlias"}
+_STEPS = {"Project", "Filter", "Union", "Repartition"}
 _FORMATS = {"ParquetFileFormat", "OrcFileFormat"}
 
 
