@@ -221,11 +221,11 @@ class Table:
             from hoodoo.spark import write
 
             by_spark = getattr(write, operation)
-            return run(self._ref, lambda: by_spark(self._ref, given, **how))
+            return run(self._ref, lambda ref: by_spark(ref, given, **how))
         from hoodoo.write import operations
 
         here = getattr(operations, operation)
-        return run(self._ref, lambda: here(self._ref, given, self._engine, **how))
+        return run(self._ref, lambda ref: here(ref, given, self._engine, **how))
 
     # -- mending ------------------------------------------------------------------------------
 

@@ -151,6 +151,15 @@ class AlreadyCommitted(TimelineError):
     """The instant is completed; it can no longer be changed."""
 
 
+class HeadMoved(TimelineError):
+    """Someone else decided something about the table meanwhile: look again, then decide anew."""
+
+    def __init__(self, number: int, *, may_have_landed: bool) -> None:
+        super().__init__(f"decision {number} on this table was taken by someone else")
+        self.number = number
+        self.may_have_landed = may_have_landed
+
+
 class WriterAlive(TimelineError):
     """Someone is at work on the instant: wait for it to end, or force it."""
 
@@ -200,9 +209,20 @@ class Cancelled(CommitFailed):
     """The plan was cancelled."""
 
 
+class TableChanged(CommitFailed):
+    """The table is not what it was when this write was planned: open it again."""
+
+
 class LeaseLost(CommitFailed):
     """The table lock was lost before publishing."""
 
 
 class CommitUnknown(HoodooError):
-    """The commit may have landed: look, never delete."""
+    """The commit may have landed, or may still land: look before doing it again, never delete.
+
+    `instant` is the time of the write: committed is what `hoodoo timeline` shows as completed.
+    """
+
+    def __init__(self, message: str, *, instant: str | None = None) -> None:
+        super().__init__(message)
+        self.instant = instant

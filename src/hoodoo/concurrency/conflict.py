@@ -19,6 +19,7 @@ from hoodoo.model.commit import CommitMetadata, OperationType
 from hoodoo.model.files import DataFile, FileGroupId
 from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.names import FileId
+from hoodoo.model.paths import PartitionPath
 from hoodoo.model.stats import NO_COMMIT, WriteStat
 
 TRY_AGAIN = f"try again, or have that done by {CONFLICT_RETRIES.name}"
@@ -48,6 +49,8 @@ class Touch(IntEnum):
 
 
 Touched = Mapping[FileGroupId, Touch]
+Overwritten = frozenset[PartitionPath] | None
+"""Partitions all of whose rows are replaced, those that come meanwhile too; None is all of them."""
 ANY = frozenset(Touch)
 WRITES = ANY - {Touch.REPLACE}
 
@@ -59,6 +62,7 @@ class Mine:
     time: InstantTime
     kind: Kind
     touched: Touched
+    overwrites: Overwritten = frozenset()
 
     @classmethod
     def of(cls, instant: Instant, metadata: CommitMetadata) -> Mine:
@@ -79,8 +83,6 @@ class Other:
     """The table's Avro schema as it published it; that of a table service does not count."""
     added: tuple[DataFile, ...] = ()
     """The data files that it wrote."""
-    is_claimed: bool = False
-    """Whether it is pending, and claimed for a commit: see `may_still_land`."""
 
     @property
     def time(self) -> InstantTime:
@@ -156,16 +158,22 @@ def writes_meet(meeting: Meeting) -> Conflict | None:
     return meeting.over("it wrote to", theirs=WRITES)
 
 
-def may_still_land(meeting: Meeting) -> Conflict | None:
-    """Whoever claims its commit publishes in the next breath, and only under the lock.
-
-    If it is pending all the same, and the lock is mine, it died in between, or lost the lock: its
-    last request may be under way. It is in my way until it lands, or is rolled back.
-    """
-    other = meeting.other
-    if not other.instant.is_pending or not other.is_claimed:
+def overwritten_unseen(meeting: Meeting) -> Conflict | None:
+    """An overwrite replaces what it saw; file groups that came since would stay beside its rows."""
+    mine, other = meeting.mine, meeting.other
+    if not other.instant.is_completed:
         return None
-    return meeting.over("it was cut off while it committed, and may still land in")
+    found = sorted(
+        (
+            group
+            for group, how in other.touched.items()
+            if how is not Touch.REPLACE
+            and group not in mine.touched
+            and (mine.overwrites is None or group.partition in mine.overwrites)
+        ),
+        key=lambda group: (group.partition, group.file_id),
+    )
+    return Conflict(other, "it added rows in", tuple(found)) if found else None
 
 
 def rows_moved_away(meeting: Meeting) -> Conflict | None:
@@ -265,7 +273,7 @@ _ALWAYS: tuple[Rule, ...] = (
     taken_back,
     group_replaced,
     writes_meet,
-    may_still_land,
+    overwritten_unseen,
     rows_moved_away,
     hidden_by_compaction,
     old_logs_on_new_base,

@@ -1,40 +1,51 @@
-"""The commit gate: the only way to complete an instant.
+"""The commit gate: the only way to complete an instant, or to put a plan on the timeline.
 
-Inside the lock it reads again all that it depends on, and publishes last. Each check names the
-way in which an attempt can have lost its right to publish; any failure leaves nothing visible.
+Inside the lock it reads again all that it depends on, and decides by replacing the head of the
+table. Whoever decided anything meanwhile has changed the head: then everything is looked at anew.
+Only what is decided is carried out, and only what is carried out is acknowledged.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from hoodoo.concurrency.claims import claim_commit, read_claim
+from hoodoo.concurrency.foreign import why_void
 from hoodoo.concurrency.heartbeat import Heartbeat
 from hoodoo.errors import (
-    AlreadyExists,
     Cancelled,
     CommitFailed,
     CommitUnknown,
     FormatError,
+    HeadMoved,
     HeartbeatLost,
+    HoodooError,
     IllegalTransition,
     LeaseLost,
     OutcomeUnknown,
     StorageError,
 )
+from hoodoo.format import timeline as codec
 from hoodoo.format.timeline import Metadata
 from hoodoo.model import paths
-from hoodoo.model.attempt import Claim, Ending
-from hoodoo.model.instant import Instant
-from hoodoo.model.names import instant_name
+from hoodoo.model.decision import Decision, DecisionKind
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.table import TableProperties
+from hoodoo.table.properties import changed_properties, decode_properties, read_properties
 from hoodoo.timeline import transitions
+from hoodoo.timeline.decisions import carry_out
+from hoodoo.timeline.head import drop_staged, prepare_decision, take_head
+from hoodoo.timeline.instants import new_time
 from hoodoo.timeline.load import instant_path, load_rollback_targets
-from hoodoo.timeline.settled import delete_settled
+from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
 log = logging.getLogger("hoodoo.concurrency")
+
+_TAKE_BACK_WITHIN_S = 10.0
+_SERVICES = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 
 
 @dataclass(frozen=True)
@@ -44,41 +55,105 @@ class Attempt:
     instant: Instant
     heartbeat: Heartbeat
 
+    @property
+    def owner(self) -> str:
+        """Tells the decisions of this attempt from those of all others."""
+        beat = self.heartbeat.attempt
+        return f"{beat.owner}/{beat.epoch}"
+
 
 def publish(txn: Txn, attempt: Attempt, settle: Callable[[], Metadata]) -> Instant:
     """Complete an instant, or leave nothing visible.
 
     Needs: a Txn. `settle` makes the checks that depend on what is published (conflicts, metadata
-    table), and returns the metadata to publish.
-    Order: state; heartbeat; rollbacks; cancel request; settle; lock confirmed; claim; completed
-    file; lock looked at.
-    Crash: before the claim nothing happened; after it, until the completed file, the instant is
-    pending and its claim is replaced by the rollback; after that it is committed.
+    table) by the timeline of the Txn, and returns the metadata to publish; it is asked again if
+    someone else decides meanwhile. Raises `CommitFailed`, and `CommitUnknown` once the decision was
+    sent, unless it is proven that it did not land and never will.
+    Order: state; rollbacks; cancel request; settle; lock ensured; head; completed file; lock
+    looked at.
+    Crash: before the head nothing happened; after it whoever comes next creates the completed
+    file.
     """
-    env, instant, heartbeat = txn.env, attempt.instant, attempt.heartbeat
-    completed = _pending(txn, instant)
-    heartbeat.confirm()
-    _refuse_rolled_back(txn, instant)
-    if env.storage.exists(paths.cancel(instant.requested_time)):
-        raise Cancelled(f"instant {instant.requested_time} was cancelled")
-    metadata = settle()
-    txn.fence.confirm()
-    claim = _claim(txn, attempt, completed)
-
-    def refuse_late() -> None:
-        txn.fence.check()
-        heartbeat.check()
-
-    refuse_late()
-    try:
-        transitions.complete(txn, completed, metadata, before_retry=refuse_late)
-        _refuse_fenced(txn, instant, completed, claim)
-    except OutcomeUnknown as error:
-        raise CommitUnknown(
-            f"the store does not tell whether instant {instant.requested_time} was committed "
-            f"({error}); look at the timeline before doing it again"
-        ) from error
+    instant = attempt.instant
+    sent: Instant | None = None
+    while sent is None or sent not in txn.timeline.instants:
+        completed = _pending(txn, instant)
+        _refuse_rolled_back(txn, instant)
+        _refuse_cancelled(txn, instant)
+        metadata, known = settle(), txn.timeline
+        pending = instant_path(txn.paths, instant)
+        data = codec.encode(metadata)
+        decision = _decision(txn, attempt.owner, completed, data, needs=pending)
+        try:
+            _take_head(txn, decision)
+        except HeadMoved as moved:
+            sent = completed if moved.may_have_landed else None
+            with _unknown_unless_proven(completed) if sent else nullcontext():
+                txn.reload()
+        except OutcomeUnknown as error:
+            raise _unknown(completed, error) from error
+        else:
+            with _unknown_unless_proven(completed):
+                _carry_out(txn, decision)
+            break
+    with _unknown_unless_proven(completed):
+        _refuse_overtaken(txn, attempt, completed, metadata, known)
     return completed
+
+
+def request(
+    txn: Txn, action: Action, owner: str, plan: Callable[[], tuple[InstantTime, bytes]]
+) -> Instant:
+    """Put a plan or a rollback on the timeline, so that everyone who decides later knows of it.
+
+    Needs: a Txn. `plan` makes all checks by the timeline of the Txn, and gives the time of the
+    instant and what its requested file holds; it is asked again if someone else decides meanwhile.
+    Raises what `plan` raises, and `StorageError`: then the plan may be on the timeline, or may
+    still appear there, for whoever comes next.
+    Order: checks; lock ensured; head; requested file.
+    Crash: before the head nothing happened; after it whoever comes next creates the requested
+    file.
+    """
+    while True:
+        time, data = plan()
+        instant = Instant(time, action, State.REQUESTED)
+        decision = _decision(txn, owner, instant, data)
+        try:
+            _take_head(txn, decision)
+        except HeadMoved as moved:
+            txn.reload()
+            if moved.may_have_landed and txn.timeline.find(time) is not None:
+                return instant  # it had landed, and was finished by whoever decided next
+        else:
+            _carry_out(txn, decision)
+            return instant
+
+
+def change_properties(txn: Txn, changes: Mapping[str, str | None]) -> TableProperties:
+    """Change properties of the table; None removes a key.
+
+    Needs: a Txn.
+    Order: properties read; lock ensured; head; `hoodie.properties` replaced by condition.
+    Crash: before the head nothing happened; after it whoever comes next replaces the file.
+    """
+    env, owner = txn.env, txn.env.ids.uuid()
+    while True:
+        number, now_ms = txn.head.number + 1, env.clock.now_ms()
+        data = changed_properties(read_properties(env), changes, decision=number, now_ms=now_ms)
+        kind, time = DecisionKind.PROPERTIES, new_time(txn)
+        decision = prepare_decision(
+            env, txn.head, kind, time, paths.PROPERTIES, data, owner=owner, latest=time
+        )
+        try:
+            _take_head(txn, decision)
+        except HeadMoved:
+            txn.reload()
+        else:
+            _carry_out(txn, decision)
+            return decode_properties(data, source=paths.PROPERTIES)
+
+
+# -- the checks ---------------------------------------------------------------------------------
 
 
 def _pending(txn: Txn, instant: Instant) -> Instant:
@@ -97,46 +172,108 @@ def _refuse_rolled_back(txn: Txn, instant: Instant) -> None:
         raise HeartbeatLost(f"instant {time} is being rolled back by {rollback}")
 
 
-def _claim(txn: Txn, attempt: Attempt, completed: Instant) -> Claim:
-    beat, time = attempt.heartbeat.attempt, attempt.instant.requested_time
-    name = instant_name(completed, layout=txn.paths.layout)
-    claim = Claim(beat.owner, beat.epoch, Ending.COMMIT, by=name)
+def _refuse_cancelled(txn: Txn, instant: Instant) -> None:
+    """Only table services are cancelled."""
+    time = instant.requested_time
+    if instant.action in _SERVICES and txn.env.storage.exists(paths.cancel(time)):
+        raise Cancelled(f"instant {time} was cancelled")
+
+
+# -- the decision -------------------------------------------------------------------------------
+
+
+def _decision(
+    txn: Txn, owner: str, instant: Instant, data: bytes, *, needs: str | None = None
+) -> Decision:
+    """That the file of an instant in this state is to be created."""
+    return prepare_decision(
+        txn.env,
+        txn.head,
+        DecisionKind.COMPLETE if instant.is_completed else DecisionKind.REQUEST,
+        instant.requested_time,
+        instant_path(txn.paths, instant),
+        data,
+        owner=owner,
+        latest=instant.ended_at,
+        needs=needs,
+    )
+
+
+def _take_head(txn: Txn, decision: Decision) -> None:
+    """Decide, if nobody else has since the Txn was loaded. Raises as `take_head`, `LeaseLost`."""
+    txn.fence.ensure()
+    txn.head = take_head(txn.env, txn.head, decision, within_s=txn.fence.budget_s())
+
+
+def _carry_out(txn: Txn, decision: Decision) -> None:
+    carry_out(txn.env, decision, within_s=txn.fence.budget_s())
+    drop_staged(txn.env, decision)
+
+
+@contextmanager
+def _unknown_unless_proven(completed: Instant) -> Iterator[None]:
+    """Once the decision may have landed, whatever goes wrong leaves its outcome open."""
     try:
-        winner = claim_commit(txn.env, time, claim, expiry_ms=beat.expiry_ms)
-    except (
-        OutcomeUnknown,
-        AlreadyExists,
-    ) as error:  # it may have landed, but nothing is published under it
-        raise CommitFailed(f"instant {time} could not be claimed: {error}") from error
-    if winner is not None:
-        raise HeartbeatLost(f"instant {time} is claimed: {winner.ending.value} {winner.by}")
-    return claim
+        yield
+    except CommitFailed:
+        raise
+    except (HoodooError, KeyboardInterrupt) as error:
+        raise _unknown(completed, error) from error
 
 
-def _refuse_fenced(txn: Txn, instant: Instant, completed: Instant, claim: Claim) -> None:
-    """Take back what landed after others had claimed the instant to roll it back.
+def _unknown(completed: Instant, error: BaseException) -> CommitUnknown:
+    time = completed.requested_time
+    reason = str(error) or type(error).__name__
+    return CommitUnknown(
+        f"it is not known whether instant {time} is committed ({reason}). Do not write its rows "
+        f"again before you know: run `hoodoo recover` and look whether `hoodoo timeline` shows "
+        f"{time} as completed",
+        instant=time,
+    )
 
-    No store can be told to refuse a plain create that comes too late, so whoever lost the lock
-    looks at its claim once more. Other writers need no look: they do not commit over a claim.
+
+# -- beside engines that know no head -----------------------------------------------------------
+
+
+def _refuse_overtaken(
+    txn: Txn, attempt: Attempt, completed: Instant, metadata: Metadata, known: Timeline
+) -> None:
+    """Take a commit back if the lock was lost, and an engine that knows no head came between.
+
+    Such an engine goes by the lock alone. Nobody was told of the commit yet. Raises `LeaseLost`.
     """
-    env, time = txn.env, completed.requested_time
-    try:
-        if txn.fence.is_unbroken() or _is_claim_ours(txn, instant, claim):
-            return
-    except (StorageError, FormatError) as error:  # it was published in time, as far as we know
-        log.warning("unverified time=%s error=%s", time, error)
+    if _has_lock(txn):
         return
-    log.error("taken_back time=%s", time)
-    delete_settled(env, instant_path(txn.paths, completed))
-    raise LeaseLost(f"instant {time} was rolled back while it was published: the lock was lost")
+    reason = why_void(txn.env, txn.paths, attempt.instant, metadata, known=known)
+    if reason is None:
+        return
+    time = completed.requested_time
+    log.error("taken_back time=%s reason=%s", time, reason)
+    while True:
+        txn.reload()
+        decision = prepare_decision(
+            txn.env,
+            txn.head,
+            DecisionKind.TAKE_BACK,
+            time,
+            instant_path(txn.paths, completed),
+            b"",
+            owner=attempt.owner,
+            latest=completed.ended_at,
+        )
+        try:
+            txn.head = take_head(txn.env, txn.head, decision, within_s=_TAKE_BACK_WITHIN_S)
+        except HeadMoved:
+            continue
+        carry_out(txn.env, decision)
+        raise LeaseLost(f"instant {time} was taken back: the lock was lost, and {reason}")
 
 
-def _is_claim_ours(txn: Txn, instant: Instant, claim: Claim) -> bool:
-    """Whether it is, or was until it was swept, because the instant had ended as we claimed.
-
-    A rollback takes the inflight file away before its claim can be swept.
-    """
-    claimed = read_claim(txn.env, instant.requested_time)
-    if claimed is not None:
-        return claimed.claim == claim
-    return txn.env.storage.exists(instant_path(txn.paths, instant))
+def _has_lock(txn: Txn) -> bool:
+    """Whether the lock is still ours; if the store does not tell, by our own clock."""
+    try:
+        return txn.fence.is_unbroken()
+    except (StorageError, FormatError) as error:
+        log.warning("lock_not_seen error=%s", error)
+        txn.fence.check()
+        return True

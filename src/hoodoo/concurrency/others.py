@@ -9,10 +9,8 @@ timeline that is neither completed nor archived now was taken back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hoodoo.concurrency.claims import read_claim
 from hoodoo.concurrency.conflict import (
     Kind,
     Mine,
@@ -25,12 +23,13 @@ from hoodoo.concurrency.conflict import (
     touched_by,
 )
 from hoodoo.config.concurrency import ConflictStrategy
+from hoodoo.env import Env
 from hoodoo.errors import FormatError, naming
 from hoodoo.format import timeline as codec
-from hoodoo.model.attempt import Ending
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.files import DataFile, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.paths import TimelinePaths
 from hoodoo.model.plan import CompactionPlan, RequestedReplaceMetadata
 from hoodoo.timeline.load import read_commit, read_metadata, read_plan
 from hoodoo.timeline.timeline import Timeline
@@ -80,7 +79,7 @@ def load_others(
 
     Needs: a Txn, so that nobody completes or archives an instant meanwhile.
     Order: archived timeline, only if commits have left the active one; metadata of each commit
-    completed since; claims of pending instants; plans of those that a rule looks at.
+    completed since; plans of pending instants that a rule looks at.
     A table service that was planned by someone else passes `timeline.ended_until(its time)`.
     """
     history = _history(txn, planned_on)
@@ -95,24 +94,19 @@ def load_others(
         kind = _PENDING_KINDS.get(instant.action)
         if kind is None or instant.requested_time == mine.time:
             continue
-        if instant.state is State.INFLIGHT and _is_claimed(txn, instant):
-            found.append(_cut_off(txn, mine, instant, kind))
-        elif may_matter(strategy, mine, instant, kind):
-            found.append(_pending(txn, instant, kind))
+        if may_matter(strategy, mine, instant, kind):
+            found.append(_pending(txn.env, txn.paths, instant, kind))
     return found
 
 
-def _is_claimed(txn: Txn, instant: Instant) -> bool:
-    claimed = read_claim(txn.env, instant.requested_time)
-    return claimed is not None and claimed.claim.ending is Ending.COMMIT
-
-
-def _cut_off(txn: Txn, mine: Mine, instant: Instant, kind: Kind) -> Other:
-    """A pending instant whose commit may still land; which groups it replaces it did not tell."""
-    other = replace(_pending(txn, instant, kind), is_claimed=True)
-    if instant.action is Action.REPLACE_COMMIT:
-        return replace(other, touched=dict.fromkeys(mine.touched, Touch.REPLACE))
-    return other
+def load_other(env: Env, where: TimelinePaths, instant: Instant) -> Other | None:
+    """What an instant of the active timeline does to the table; None if it does not write data."""
+    kind = _PENDING_KINDS.get(instant.action)
+    if instant.is_completed and instant.action.writes_data:
+        return _completed(instant, read_commit(env, where, instant))
+    if instant.is_pending and kind is not None:
+        return _pending(env, where, instant, kind)
+    return None
 
 
 def _taken_back(
@@ -150,14 +144,14 @@ def _files(metadata: CommitMetadata) -> Iterator[DataFile]:
                 yield file
 
 
-def _pending(txn: Txn, instant: Instant, kind: Kind) -> Other:
+def _pending(env: Env, where: TimelinePaths, instant: Instant, kind: Kind) -> Other:
     """What a pending instant will do: a service's plan, or the workload profile of a write.
 
     The profile names the groups that will be updated, not how; one that is only requested has
     none yet.
     """
     read = read_metadata if kind is Kind.INGESTION else read_plan
-    plan = read(txn.env, txn.paths, instant)
+    plan = read(env, where, instant)
     operation = kind.value
     match plan:
         case RequestedReplaceMetadata(clustering_plan=clustering) if clustering is not None:

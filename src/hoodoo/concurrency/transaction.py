@@ -12,10 +12,11 @@ from hoodoo.timeline.txn import Txn
 
 @contextmanager
 def transaction(ref: TableRef, purpose: str) -> Iterator[Txn]:
-    """A transaction on a table: its lock held, and its timeline as it is then.
+    """A transaction on a table: its lock held, its head and its timeline as they are then.
 
-    Order: lock taken; timeline listed; the caller's work; lock given back.
+    Order: lock taken; head and timeline read, an unfinished decision finished; the caller's work;
+    lock given back.
     Crash: the lock stays until its lease or session ends.
     """
     with held(ref, purpose) as lock:
-        yield Txn(ref.env, ref.properties.timeline, ref.load_timeline(), lock)
+        yield Txn.load(ref.env, ref.properties.timeline, lock)

@@ -155,8 +155,9 @@ CONFLICT_RETRIES = Key(
 KEY_GUARD = Key(
     "hoodie.write.concurrency.key.guard.enable",
     boolean,
-    False,
-    "Treat keys that two concurrent writes both insert as a conflict.",
+    True,
+    "An upsert that inserts a key which another write inserted meanwhile is a conflict; false: the "
+    "key may then be there twice.",
 )
 HEARTBEAT_INTERVAL_MS = Key(
     "hoodie.client.heartbeat.interval_in_ms",

@@ -1,4 +1,4 @@
-"""Who works on an instant, and how the instant is to end.
+"""Who works on an instant, and what it may leave behind.
 
 Every execution of an instant is an attempt with an owner and an epoch. Whoever takes an instant
 over counts the epoch up, and the owner before it has lost it.
@@ -7,7 +7,6 @@ over counts the epoch up, and the owner before it has lost it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 from hoodoo.model.instant import InstantTime
 
@@ -38,24 +37,6 @@ class Beat:
 
     def __str__(self) -> str:
         return f"{self.app_id} on {self.host}, process {self.pid} ({self.kind}, {self.phase})"
-
-
-class Ending(Enum):
-    """How an instant ends, once and for all."""
-
-    COMMIT = "commit"
-    ROLLBACK = "rollback"
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Decides how an instant ends: its file is created once, before anything else is done."""
-
-    owner: str
-    epoch: int
-    ending: Ending
-    by: str
-    """The name of the completed file, or the instant of the rollback."""
 
 
 @dataclass(frozen=True, slots=True)

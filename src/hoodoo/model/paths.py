@@ -18,7 +18,8 @@ MARKERS = ".hoodie/.temp"
 LOCK = ".hoodie/.locks/table_lock.json"
 METADATA_TABLE = ".hoodie/metadata"
 OWN = ".hoodie/.aux/hoodoo"
-CLAIMS = f"{OWN}/claims"
+HEAD = f"{OWN}/head"
+STAGED = f"{OWN}/staged"
 COMPLETIONS = f"{OWN}/completion"
 FINALS = f"{OWN}/finalize"
 PROBES = f"{OWN}/probes"
@@ -67,9 +68,9 @@ def marker_directory(instant: InstantTime) -> str:
     return f"{MARKERS}/{instant}"
 
 
-def claim(instant: InstantTime) -> str:
-    """The file whose creation decides how an instant ends."""
-    return f"{CLAIMS}/{instant}"
+def staged(instant: InstantTime, owner: str) -> str:
+    """The content of a decision that is too large for the head."""
+    return f"{STAGED}/{instant}-{owner}"
 
 
 def completion_directory(instant: InstantTime, epoch: int | None = None) -> str:

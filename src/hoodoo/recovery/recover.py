@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from hoodoo.concurrency.gate import Attempt
-from hoodoo.concurrency.heartbeat import read_beat, take_over
-from hoodoo.concurrency.liveness import Pulse, take_pulses
+from hoodoo.concurrency.heartbeat import read_beat
+from hoodoo.concurrency.liveness import take_pulses
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import FAILED_WRITES, FailedWrites
 from hoodoo.errors import (
@@ -18,17 +18,26 @@ from hoodoo.errors import (
     HoodooError,
     InputError,
     NotFound,
+    TimelineError,
     Unsupported,
     WriterAlive,
 )
-from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.decision import DecisionKind
+from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.plan import RequestedReplaceMetadata
-from hoodoo.recovery.rollback import RolledBack, carry_out, schedule
-from hoodoo.recovery.sweep import Swept, sweep, sweep_instant
+from hoodoo.recovery.rollback import (
+    RolledBack,
+    carry_out,
+    drop_moot,
+    resume_rollback,
+    schedule,
+)
+from hoodoo.recovery.sweep import Swept, sweep, sweep_before_write, sweep_instant
+from hoodoo.recovery.traces import load_traces
 from hoodoo.recovery.verdict import Fate, Verdict, judge_all
 from hoodoo.table.ref import TableRef
-from hoodoo.table.writable import refuse_unwritable
-from hoodoo.timeline import transitions
+from hoodoo.table.writable import reopen_for_writing
+from hoodoo.timeline.head import read_head
 from hoodoo.timeline.load import load_rollback_targets, read_plan
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
@@ -47,68 +56,99 @@ class Recovered:
 
 
 def before_write(ref: TableRef) -> None:
-    """Roll dead writes back ahead of a write, if the policy for failed writes says so.
+    """Roll dead writes back ahead of a write, and do the sweeps that are due.
 
-    What cannot be rolled back now must not keep a healthy write from being done.
+    By the policy for failed writes. What cannot be done now must not keep a healthy write from
+    being done.
     """
-    if ref.config.get(FAILED_WRITES) is not FailedWrites.EAGER:
+    policy = ref.config.get(FAILED_WRITES)
+    if policy is FailedWrites.NEVER:
         return
     try:
-        roll_back_dead(ref)
+        traces = load_traces(ref)
+        if policy is FailedWrites.EAGER:
+            roll_back_dead(ref, traces.timeline)
+        sweep_before_write(ref, traces)
     except HoodooError as error:
         log.warning("recover_failed error=%s", error)
 
 
 def recover(ref: TableRef) -> Recovered:
-    """Roll back every dead write, finish rollbacks that nobody carries on, and sweep."""
-    recovered = roll_back_dead(ref)
-    return replace(recovered, swept=sweep(ref))
+    """Finish what was decided, roll back every dead write, carry on its rollbacks, and sweep."""
+    ref = reopen_for_writing(ref)
+    finish_decision(ref)
+    traces = load_traces(ref)
+    recovered = roll_back_dead(ref, traces.timeline)
+    if recovered.rolled_back:
+        traces = load_traces(ref)
+    return replace(recovered, swept=sweep(ref, traces))
 
 
-def roll_back_dead(ref: TableRef) -> Recovered:
+def finish_decision(ref: TableRef) -> None:
+    """Carry out the last decision, if whoever took it died before that.
+
+    Order: head read; in a transaction, if its file is not there: what `Txn.load` does.
+    """
+    decision = read_head(ref.env).decision
+    if decision is None:
+        return
+    is_there = ref.env.storage.exists(decision.path)
+    is_done = is_there != (decision.kind is DecisionKind.TAKE_BACK)
+    if not is_done or decision.kind is DecisionKind.PROPERTIES:
+        with transaction(ref, "recover"):
+            log.info("looked_at_decision number=%d", decision.number)
+
+
+def roll_back_dead(ref: TableRef, timeline: Timeline) -> Recovered:
     """Roll back every dead write, and finish rollbacks that nobody carries on.
 
-    Order: (1) in one transaction, which is spared if nobody seems dead: fresh timeline,
-    heartbeats, rollback plans of the dead; (2) outside it: each rollback carried out under its
-    own heartbeat.
+    Order: (1) in one transaction, which is spared if nobody seems dead on `timeline`: fresh
+    timeline, heartbeats, rollback plans of the dead; (2) outside it: each rollback carried out
+    under its own heartbeat.
     Crash: rollbacks are pending; the next recover finishes them.
     """
-    refuse_unwritable(ref)
-    seen = [verdict for verdict, _ in _verdicts(ref, ref.load_timeline())]
+    seen = _verdicts(ref, timeline)
     if all(verdict.fate is Fate.LEAVE for verdict in seen):
         return Recovered(left=tuple(seen))
     begun: list[tuple[Attempt, Verdict]] = []
     left: list[Verdict] = []
     with ExitStack() as beating:
         with transaction(ref, "recover") as txn:
-            for verdict, pulse in _verdicts(ref, txn.timeline):
-                # Times drawn in this transaction are not on its timeline.
-                after = max((a.instant.requested_time for a, _ in begun), default=None)
-                attempt = _begin(txn, ref, verdict, pulse, after)
-                if attempt is not None:
-                    beating.callback(attempt.heartbeat.stop)
-                    begun.append((attempt, verdict))
-                elif verdict.fate is Fate.LEAVE:
+            for verdict in _verdicts(ref, txn.timeline):
+                try:
+                    attempt = _begin(txn, ref, verdict)
+                except (TimelineError, HeartbeatLost) as error:
+                    left.append(replace(verdict, reason=f"it has moved on: {error}"))
+                    continue
+                if attempt is None:
                     left.append(verdict)
                 else:
-                    left.append(replace(verdict, reason=f"its commit may still land: {pulse}"))
+                    beating.callback(attempt.heartbeat.stop)
+                    begun.append((attempt, verdict))
         return _carry_out_all(ref, begun, left)
 
 
 def roll_back(ref: TableRef, instant: str, *, force: bool = False) -> RolledBack:
     """Roll back one pending instant; `force` does not ask whether its writer is alive.
 
+    A rollback of a completed instant, which another engine requested, is dropped.
+
     Raises `AlreadyCommitted`, `WriterAlive`.
     """
-    refuse_unwritable(ref)
+    ref = reopen_for_writing(ref)
     with ExitStack() as beating:
         with transaction(ref, "rollback") as txn:
-            attempt = _schedule_named(txn, ref, instant, force=force)
+            found = _find_pending(txn, ref, instant, force=force)
+            if found.action is Action.ROLLBACK and (dropped := drop_moot(txn, ref, found)):
+                return dropped
+            is_rollback = found.action is Action.ROLLBACK
+            attempt = (resume_rollback if is_rollback else schedule)(txn, ref, found)
             beating.callback(attempt.heartbeat.stop)
         return carry_out(ref, attempt)
 
 
-def _schedule_named(txn: Txn, ref: TableRef, instant: str, *, force: bool) -> Attempt:
+def _find_pending(txn: Txn, ref: TableRef, instant: str, *, force: bool) -> Instant:
+    """The named instant, or the rollback that is about it."""
     found = txn.timeline.find(instant)
     if found is None:
         raise InputError(f"there is no instant {instant} on the timeline")
@@ -121,12 +161,7 @@ def _schedule_named(txn: Txn, ref: TableRef, instant: str, *, force: bool) -> At
     pulse = take_pulses(ref, [under_way])[under_way.requested_time]
     if not pulse.is_dead and not force:
         raise WriterAlive(f"instant {under_way.requested_time} is not dead: {pulse}")
-    if under_way.action is Action.ROLLBACK:
-        return _take_over_rollback(txn, ref, under_way)
-    attempt = schedule(txn, ref, found, expiry_ms=pulse.expiry_ms)
-    if attempt is None:
-        raise WriterAlive(f"the commit of instant {instant} may still land; try again later")
-    return attempt
+    return under_way
 
 
 def abandon(ref: TableRef, attempt: Attempt) -> None:
@@ -151,6 +186,7 @@ def abandon(ref: TableRef, attempt: Attempt) -> None:
 
 
 def _schedule_own(txn: Txn, ref: TableRef, attempt: Attempt) -> Attempt | None:
+    """Begin the rollback of an own attempt, if the instant is still ours to roll back."""
     time, beat = attempt.instant.requested_time, attempt.heartbeat.attempt
     found = txn.timeline.find(time)
     if found is None or not found.is_pending:
@@ -163,37 +199,28 @@ def _schedule_own(txn: Txn, ref: TableRef, attempt: Attempt) -> Attempt | None:
         return None
     if present is None or not present.is_same_attempt(beat):
         return None
-    return schedule(txn, ref, found, expiry_ms=beat.expiry_ms, own=beat)
+    return schedule(txn, ref, found)
 
 
-def _verdicts(ref: TableRef, timeline: Timeline) -> list[tuple[Verdict, Pulse]]:
+def _verdicts(ref: TableRef, timeline: Timeline) -> list[Verdict]:
     pending = timeline.pending.instants
-    pulses = take_pulses(ref, pending)
-    targets = load_rollback_targets(ref.env, ref.properties.timeline, pending)
-    verdicts = judge_all(pending, pulses, plans=_plans(ref, pending), targets=targets)
-    return [(verdict, pulses[verdict.instant.requested_time]) for verdict in verdicts]
+    return judge_all(
+        pending,
+        take_pulses(ref, pending),
+        plans=_plans(ref, pending),
+        targets=load_rollback_targets(ref.env, ref.properties.timeline, pending),
+        completed={instant.requested_time for instant in timeline.completed},
+    )
 
 
-def _begin(
-    txn: Txn, ref: TableRef, verdict: Verdict, pulse: Pulse, after: InstantTime | None
-) -> Attempt | None:
+def _begin(txn: Txn, ref: TableRef, verdict: Verdict) -> Attempt | None:
     match verdict.fate:
         case Fate.LEAVE:
             return None
         case Fate.FINISH:
-            return _take_over_rollback(txn, ref, verdict.instant)
+            return resume_rollback(txn, ref, verdict.instant)
         case Fate.ROLL_BACK:
-            return schedule(txn, ref, verdict.instant, expiry_ms=pulse.expiry_ms, after=after)
-
-
-def _take_over_rollback(txn: Txn, ref: TableRef, rollback: Instant) -> Attempt:
-    with ExitStack() as undo:
-        heartbeat = take_over(ref, rollback.requested_time, kind="rollback")
-        undo.callback(heartbeat.stop)
-        if rollback.state is State.REQUESTED:
-            rollback = transitions.start(txn, rollback)
-        undo.pop_all()
-    return Attempt(rollback, heartbeat)
+            return schedule(txn, ref, verdict.instant)
 
 
 def _carry_out_all(
@@ -207,7 +234,7 @@ def _carry_out_all(
         is_finished = verdict.fate is Fate.FINISH
         try:
             rolled_back = carry_out(ref, attempt)
-        except HeartbeatLost as error:
+        except (AlreadyCommitted, HeartbeatLost) as error:
             overtaken.append(replace(verdict, reason=f"someone else carries it on: {error}"))
         except HoodooError as error:
             failures.append(error)

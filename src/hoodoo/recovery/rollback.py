@@ -1,30 +1,25 @@
-"""Rollback: scheduled inside one transaction, carried out outside the lock, by anyone, any number
+"""Rollback: decided inside one transaction, carried out outside the lock, by anyone, any number
 of times.
 
-The claim comes first: from then on the instant cannot be committed, whatever its writer does, so
-its files may go. A file that is missing already is a success.
+The decision comes first: once a rollback of it is on the timeline, the instant cannot be committed,
+whatever its writer does, so its files may go. A file that is missing already is a success.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.claims import (
-    Claimed,
-    claim_rollback,
-    is_too_old_to_follow,
-    read_claim,
-)
-from hoodoo.concurrency.gate import Attempt, publish
-from hoodoo.concurrency.heartbeat import open_instant
+from hoodoo.concurrency.gate import Attempt, publish, request
+from hoodoo.concurrency.heartbeat import Heartbeat, open_instant, take_over
 from hoodoo.concurrency.markers import delete_markers
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.errors import AlreadyCommitted, FormatError
+from hoodoo.errors import AlreadyCommitted, FormatError, TimelineError
 from hoodoo.format import json_object
+from hoodoo.format import timeline as codec
 from hoodoo.model import paths
-from hoodoo.model.attempt import Beat, Claim, Ending, Leftovers
+from hoodoo.model.attempt import Leftovers
 from hoodoo.model.commit import InstantInfo, RollbackMetadata, RollbackPartitionMetadata
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import FileId
@@ -39,9 +34,11 @@ from hoodoo.recovery.files import (
     whole_path,
 )
 from hoodoo.table.ref import TableRef
+from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline import transitions
-from hoodoo.timeline.load import instant_path, read_plan
+from hoodoo.timeline.load import instant_path, load_rollback_targets, read_plan
 from hoodoo.timeline.settled import delete_settled
+from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
 log = logging.getLogger("hoodoo.recovery")
@@ -62,57 +59,105 @@ class RolledBack:
     """Why it had to be."""
 
 
-def schedule(
-    txn: Txn,
-    ref: TableRef,
-    instant: Instant,
-    *,
-    expiry_ms: int,
-    own: Beat | None = None,
-    after: InstantTime | None = None,
-) -> Attempt | None:
-    """Claim a pending instant for rollback and begin that; None if its commit may still land.
+def schedule(txn: Txn, ref: TableRef, instant: Instant) -> Attempt:
+    """Decide that a pending instant is rolled back, and begin with that.
 
-    Needs: a Txn, in which the writer of `instant` was found dead, or is this process (`own`).
-    Order: rollback's heartbeat; lock confirmed; claim; requested file; inflight file.
-    Crash: before the claim a heartbeat is left; after it nobody can commit the instant, and the
-    next recover rolls it back; after the requested file anyone may carry the rollback on.
+    Needs: a Txn, in which the writer of `instant` was found dead, or is this process. Raises
+    `TimelineError` if the instant moved, or was committed, before this was decided.
+    Order: rollback's heartbeat; markers read; head; requested file; inflight file.
+    Crash: before the head a heartbeat is left; after it nobody can commit the instant, and anyone
+    may carry the rollback on.
     """
-    env, time = ref.env, instant.requested_time
-    claimed = read_claim(env, time)
-    if claimed is not None and not _is_void(ref, claimed, own, expiry_ms):
-        return None
+    time = instant.requested_time
+    rollback, heartbeat = open_instant(txn, ref, kind="rollback")
+    files = sorted(announced(ref.env, time))
     plan = RollbackPlan(
         instant_to_rollback=InstantInfo(commit_time=time, action=instant.action.value),
-        rollback_requests=tuple(_request(ref, path) for path in sorted(announced(env, time))),
+        rollback_requests=tuple(_request(ref, path) for path in files),
     )
-    rollback, heartbeat = open_instant(txn, ref, kind="rollback", after=after)
+
+    def check() -> None:
+        transitions.refuse_moved(txn, instant)
+        other = load_rollback_targets(ref.env, txn.paths, txn.timeline.pending).get(time)
+        if other is not None:
+            raise TimelineError(f"rollback {other} is about instant {time} already")
+
+    return _decide(txn, rollback, codec.encode(plan), heartbeat, check)
+
+
+def resume_rollback(txn: Txn, ref: TableRef, rollback: Instant) -> Attempt:
+    """Carry on with a rollback that someone else requested, and that nobody works on any more.
+
+    An engine that knows no head may have requested it, so it is decided here first.
+
+    Needs: a Txn, in which its executor was found dead. Raises `AlreadyCommitted` if what it is
+    about is completed: nothing of that may be deleted.
+    Order: rollback's heartbeat; head; inflight file.
+    Crash: as `schedule`.
+    """
+    requested = replace(rollback, state=State.REQUESTED)
+    data = ref.env.storage.read(instant_path(txn.paths, requested))
+
+    def check() -> None:
+        if txn.timeline.find(rollback.requested_time) != rollback:
+            raise TimelineError(f"rollback {rollback.requested_time} has moved on")
+        refuse_completed(txn.timeline, _read_plan(ref, rollback))
+
+    check()
+    heartbeat = take_over(ref, rollback.requested_time, kind="rollback")
+    return _decide(txn, rollback.requested_time, data, heartbeat, check, state=rollback.state)
+
+
+def _decide(
+    txn: Txn,
+    rollback: InstantTime,
+    plan: bytes,
+    heartbeat: Heartbeat,
+    check: Callable[[], None],
+    *,
+    state: State = State.REQUESTED,
+) -> Attempt:
+    def checked() -> tuple[InstantTime, bytes]:
+        check()
+        return rollback, plan
+
+    attempt = Attempt(Instant(rollback, Action.ROLLBACK, state), heartbeat)
     try:
-        beat = heartbeat.attempt
-        claim = Claim(beat.owner, beat.epoch, Ending.ROLLBACK, by=rollback)
-        txn.fence.confirm()
-        if not claim_rollback(env, time, claim, instead_of=claimed):
-            heartbeat.end()
-            return None
-        requested = transitions.request(txn, rollback, Action.ROLLBACK, plan)
-        return Attempt(transitions.start(txn, requested), heartbeat)
+        requested = request(txn, Action.ROLLBACK, attempt.owner, checked)
+        if state is State.REQUESTED:
+            attempt = replace(attempt, instant=transitions.start(txn, requested))
+    except TimelineError:
+        heartbeat.end()
+        raise
     except BaseException:
         heartbeat.stop()
         raise
+    return attempt
 
 
-def _is_void(ref: TableRef, claimed: Claimed, own: Beat | None, expiry_ms: int) -> bool:
-    """Whether a claim found on an instant that is to be rolled back may be replaced.
+def drop_moot(txn: Txn, ref: TableRef, rollback: Instant) -> RolledBack | None:
+    """Take a pending rollback off the timeline if what it is about is completed, and stands.
 
-    The claim of a rollback that is not on the timeline: it died before it began. A commit's: if
-    it is our own, and failed; or if it is so old that no completed file can follow any more.
+    Needs: a Txn, in which its executor was found dead.
+    Order: inflight file, then requested file; heartbeat.
     """
-    claim = claimed.claim
-    if claim.ending is Ending.ROLLBACK:
-        return True
-    if own is not None and (claim.owner, claim.epoch) == (own.owner, own.epoch):
-        return True
-    return is_too_old_to_follow(ref.env, claimed, expiry_ms)
+    try:
+        refuse_completed(txn.timeline, _read_plan(ref, rollback))
+    except AlreadyCommitted as error:
+        transitions.remove(txn, rollback)
+        delete_settled(ref.env, paths.heartbeat(rollback.requested_time))
+        time, action = rollback.requested_time, rollback.action.value
+        return RolledBack(time, time, action, (), reason=f"dropped: {error}")
+    return None
+
+
+def refuse_completed(timeline: Timeline, plan: RollbackPlan) -> None:
+    """Fail if the instant that is to be rolled back is completed."""
+    assert plan.instant_to_rollback is not None
+    time = plan.instant_to_rollback.commit_time
+    found = timeline.find(time)
+    if found is not None and found.is_completed:
+        raise AlreadyCommitted(f"instant {time} is completed: nothing of it is deleted")
 
 
 def _request(ref: TableRef, path: str) -> RollbackRequest:
@@ -129,9 +174,9 @@ def _request(ref: TableRef, path: str) -> RollbackRequest:
 def carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool = False) -> RolledBack:
     """Carry a scheduled rollback out, from wherever someone left it.
 
-    Order: planned and announced files deleted; partitions listed, and what appeared meanwhile
-    deleted; note for later sweeps; then, in a transaction, through the gate: the instant's
-    inflight and requested files deleted, completed rollback; markers; heartbeats.
+    Order: timeline read; planned and announced files deleted; partitions listed, and what appeared
+    meanwhile deleted; note for later sweeps; then, in a transaction, through the gate: inflight and
+    requested files of the instant deleted, completed rollback; markers; heartbeats.
     Crash: the rollback is pending, or done with leftovers; anyone may repeat all of it.
     """
     env, done = ref.env, _carry_out(ref, attempt, keep_plan=keep_plan)
@@ -146,7 +191,9 @@ def _carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool) -> RolledBac
     env, rollback = ref.env, attempt.instant.requested_time
     started = env.clock.monotonic()
     plan = _read_plan(ref, attempt.instant)
-    target = _target(ref, plan)
+    timeline = ref.load_timeline()
+    refuse_completed(timeline, plan)
+    target = _target(timeline, plan)
     planned = _planned_files(plan)
     deleted = delete_files(env, planned | announced(env, target.requested_time))
     partitions = partitions_of(ref, target, deleted)
@@ -154,14 +201,13 @@ def _carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool) -> RolledBac
     _note_leftovers(ref, target.requested_time, partitions)
 
     def settle() -> RollbackMetadata:
+        reopen_for_writing(ref)
+        refuse_completed(txn.timeline, plan)
         transitions.remove(txn, target, keep_plan=keep_plan)
         took_ms = int((env.clock.monotonic() - started) * 1000)
         return _metadata(ref, rollback, target, deleted, took_ms)
 
     with transaction(ref, "rollback") as txn:
-        found = txn.timeline.find(target.requested_time)
-        if found is not None and found.is_completed:
-            raise AlreadyCommitted(f"instant {target.requested_time} is completed")
         publish(txn, attempt, settle)
     return RolledBack(rollback, target.requested_time, target.action.value, tuple(sorted(deleted)))
 
@@ -174,12 +220,12 @@ def _read_plan(ref: TableRef, rollback: Instant) -> RollbackPlan:
     return plan
 
 
-def _target(ref: TableRef, plan: RollbackPlan) -> Instant:
+def _target(timeline: Timeline, plan: RollbackPlan) -> Instant:
     """The instant to roll back as it is now, or as it was if it is gone already."""
     info = plan.instant_to_rollback
     assert info is not None
     time = InstantTime(info.commit_time)
-    found = ref.load_timeline().find(time)
+    found = timeline.find(time)
     return found or Instant(time, Action(info.action), State.REQUESTED)
 
 

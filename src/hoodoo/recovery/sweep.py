@@ -7,23 +7,26 @@ data file goes only if its instant was rolled back, or is committed without nami
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hoodoo.concurrency.heartbeat import read_beat
 from hoodoo.concurrency.liveness import default_expiry_ms, store_time_ms
-from hoodoo.concurrency.markers import delete_markers, marker_instants
+from hoodoo.concurrency.markers import delete_markers
 from hoodoo.errors import NotFound, naming
 from hoodoo.format import json_object
 from hoodoo.format.completion import decode_final, encode_final
 from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
-from hoodoo.model.instant import InstantTime, is_instant_time
+from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
 from hoodoo.recovery.files import announced, delete_files, present
+from hoodoo.recovery.traces import Traces, load_traces
+from hoodoo.storage.base import ObjectInfo
 from hoodoo.storage.local import LocalStorage
 from hoodoo.table.ref import TableRef
-from hoodoo.table.writable import refuse_unwritable
+from hoodoo.timeline.head import read_head
 from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
 from hoodoo.timeline.timeline import Timeline
@@ -31,6 +34,8 @@ from hoodoo.timeline.timeline import Timeline
 log = logging.getLogger("hoodoo.recovery")
 
 _ROUNDS = 2
+_LOOKS_BEFORE_A_WRITE = 4
+"""A write leaves one place to look at twice, so this many a write keep up with any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,58 +44,91 @@ class Swept:
 
     data_files: tuple[str, ...] = ()
     leftovers: tuple[str, ...] = ()
-    """Heartbeats, markers of all kinds, claims, notes and temporary files."""
+    """Heartbeats, markers of all kinds, staged contents, notes and temporary files."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is on the store, by its own time; the timeline was read last."""
+    """What is below `.hoodie`, and how old that is."""
 
-    timeline: Timeline
+    ref: TableRef
+    traces: Traces
     now_ms: int
     expiry_ms: int
-    heartbeats: frozenset[InstantTime]
-    beating: frozenset[InstantTime]
 
     def is_settled(self, instant: InstantTime) -> bool:
         """Whether nobody works on an instant any more."""
-        found = self.timeline.find(instant)
-        return (found is None or not found.is_pending) and instant not in self.beating
+        found = self.traces.timeline.find(instant)
+        return (found is None or not found.is_pending) and not self.is_beating(instant)
+
+    def is_beating(self, instant: InstantTime) -> bool:
+        """Whether the last beat of an instant's writer is younger than its expiry."""
+        entry = self.traces.heartbeats.get(instant)
+        if entry is None:
+            return False
+        try:
+            beat = read_beat(self.ref.env, instant)
+        except NotFound:
+            return False
+        return self.age_ms(entry) <= (beat.expiry_ms if beat else self.expiry_ms)
+
+    def age_ms(self, entry: ObjectInfo) -> int:
+        return self.now_ms - entry.modified_ms
+
+    def is_old(self, entry: ObjectInfo, *, expiries: int = 1) -> bool:
+        return self.age_ms(entry) > expiries * self.expiry_ms
 
 
-def sweep(ref: TableRef) -> Swept:
+def sweep(ref: TableRef, traces: Traces | None = None, *, looks: int | None = None) -> Swept:
     """Remove leftovers of instants that have ended.
 
-    Order: facts (markers of both kinds, heartbeats, store's time, timeline last: an instant whose
-    marker was seen is on it, unless it has ended); data files, then the markers that announced
-    them.
+    `looks` is at how many places, at most, partitions are listed for files of late tasks.
+
+    Order: traces, if they are not given; nothing more if none of them can be due; the store's
+    time; data files, then the markers that announced them.
     Crash: the next sweep goes on.
     """
-    refuse_unwritable(ref)
+    traces = traces or load_traces(ref)
+    temporary = _stale_temporaries(ref) if looks is None else []
+    if not temporary and not _may_be_due(ref, traces):
+        return Swept()
     env = ref.env
-    marked = marker_instants(env)
-    told = list(env.storage.list_directories(paths.COMPLETIONS))
-    facts = _load_facts(ref)
+    facts = _Facts(ref, traces, store_time_ms(env), default_expiry_ms(ref))
     data: list[str] = []
     other: list[str] = []
-    for instant in marked:
+    for instant in sorted(traces.marked):
         if facts.is_settled(instant):
-            data += sweep_instant(ref, facts.timeline, instant)
+            data += sweep_instant(ref, traces.timeline, instant)
             other.append(paths.marker_directory(instant))
-    data += _sweep_noted(ref, facts, other)
-    data += _sweep_finalized(ref, facts, other)
-    old = [
-        *_old_completions(ref, facts, told),
-        *(paths.heartbeat(time) for time in facts.heartbeats if facts.is_settled(time)),
-        *_old_claims(ref, facts),
-        *_old_probes(ref, facts),
-    ]
-    if isinstance(env.storage, LocalStorage):
-        old += env.storage.stale_temporaries()
-    other += delete_files(env, old)
+    for look in [*_noted(facts, other), *_finalized(facts, other)][:looks]:
+        data += look()
+    other += delete_files(env, [*_old(facts), *temporary])
     if data or other:
         log.info("swept data_files=%d leftovers=%d", len(data), len(other))
     return Swept(tuple(sorted(data)), tuple(sorted(other)))
+
+
+def sweep_before_write(ref: TableRef, traces: Traces) -> Swept:
+    """The part of the sweep that is due, as much of it as a write can bear."""
+    return sweep(ref, traces, looks=_LOOKS_BEFORE_A_WRITE)
+
+
+def _may_be_due(ref: TableRef, traces: Traces) -> bool:
+    """Whether anything may be old enough, as far as that can be told without asking the store."""
+    now_ms = max(ref.env.clock.now_ms(), traces.latest_ms)
+    facts = _Facts(ref, traces, now_ms, default_expiry_ms(ref))
+    ended = {time for time in traces.marked | set(traces.heartbeats) if _is_over(traces, time)}
+    dated = [*traces.notes.values(), *traces.finals.values(), *traces.staged, *traces.probes]
+    return (
+        any(map(facts.is_settled, ended))
+        or any(map(facts.is_old, dated))
+        or any(_is_over(traces, _instant_of(entry)) for entry in traces.completions)
+    )
+
+
+def _is_over(traces: Traces, instant: InstantTime) -> bool:
+    found = traces.timeline.find(instant)
+    return found is None or not found.is_pending
 
 
 def sweep_instant(ref: TableRef, timeline: Timeline, instant: InstantTime) -> set[str]:
@@ -102,25 +140,6 @@ def sweep_instant(ref: TableRef, timeline: Timeline, instant: InstantTime) -> se
     deleted = delete_files(env, strays_of(ref, timeline, instant, announced(env, instant)))
     delete_markers(env, instant)
     return deleted
-
-
-def _load_facts(ref: TableRef) -> _Facts:
-    env, expiry_ms = ref.env, default_expiry_ms(ref)
-    heartbeats = {}
-    for entry in env.storage.list(paths.HEARTBEATS):
-        name = entry.path.rpartition("/")[2]
-        if is_instant_time(name):
-            heartbeats[InstantTime(name)] = entry.modified_ms
-    now_ms = store_time_ms(env)
-    beating = set()
-    for time, modified_ms in heartbeats.items():
-        try:
-            beat = read_beat(env, time)
-        except NotFound:
-            continue
-        if now_ms - modified_ms <= (beat.expiry_ms if beat else expiry_ms):
-            beating.add(time)
-    return _Facts(ref.load_timeline(), now_ms, expiry_ms, frozenset(heartbeats), frozenset(beating))
 
 
 def strays_of(
@@ -141,75 +160,93 @@ def strays_of(
     return list(files)
 
 
-def _sweep_noted(ref: TableRef, facts: _Facts, other: list[str]) -> list[str]:
+Look = Callable[[], Iterable[str]]
+"""Lists partitions for files of late tasks, and deletes them; tells which."""
+
+
+def _noted(facts: _Facts, other: list[str]) -> Iterator[Look]:
     """Look again, one and two expiries after a rollback, where its writer may have gone on."""
-    env = ref.env
-    data: list[str] = []
-    for entry in list(env.storage.list(paths.SWEEPS)):
+    for instant, entry in facts.traces.notes.items():
+        if facts.is_old(entry) and not facts.is_beating(instant):
+            yield partial(_look_where_noted, facts, entry, other)
+
+
+def _look_where_noted(facts: _Facts, entry: ObjectInfo, other: list[str]) -> Iterable[str]:
+    env = facts.ref.env
+    try:
         with naming(entry.path):
             note = json_object.decode(env.storage.read(entry.path), Leftovers)
-        if facts.now_ms - entry.modified_ms <= facts.expiry_ms or note.instant in facts.beating:
-            continue
-        if facts.timeline.find(note.instant) is None:
-            places = map(PartitionPath, note.partitions)
-            data += delete_files(env, present(env, note.instant, places))
-        if note.rounds + 1 < _ROUNDS:
-            env.storage.put(entry.path, json_object.encode(replace(note, rounds=note.rounds + 1)))
-        else:
-            other += delete_files(env, [entry.path])
-    return data
+    except NotFound:  # another sweep was faster
+        return ()
+    found: Iterable[str] = ()
+    if facts.traces.timeline.find(note.instant) is None:
+        places = map(PartitionPath, note.partitions)
+        found = delete_files(env, present(env, note.instant, places))
+    if note.rounds + 1 < _ROUNDS:
+        env.storage.put(entry.path, json_object.encode(replace(note, rounds=note.rounds + 1)))
+    else:
+        other += delete_files(env, [entry.path])
+    return found
 
 
-def _sweep_finalized(ref: TableRef, facts: _Facts, other: list[str]) -> list[str]:
+def _finalized(facts: _Facts, other: list[str]) -> Iterator[Look]:
     """Look, one and two expiries after a commit, for files of tasks that outlived it.
 
     The finalize marker names the partitions that they were about. It stays until then, so that
     tasks find it, and goes for rolled back instants too, whose files have a note of their own.
     """
-    env = ref.env
-    data: list[str] = []
-    for entry in list(env.storage.list(paths.FINALS)):
-        instant = InstantTime(entry.path.rpartition("/")[2])
-        is_young = facts.now_ms - entry.modified_ms <= facts.expiry_ms
-        if is_young or not facts.is_settled(instant):
-            continue
+    for instant, entry in facts.traces.finals.items():
+        if facts.is_old(entry) and facts.is_settled(instant):
+            yield partial(_look_where_finalized, facts, instant, entry, other)
+
+
+def _look_where_finalized(
+    facts: _Facts, instant: InstantTime, entry: ObjectInfo, other: list[str]
+) -> Iterable[str]:
+    ref, timeline = facts.ref, facts.traces.timeline
+    try:
         with naming(entry.path):
-            final = decode_final(env.storage.read(entry.path))
-        if facts.timeline.find(instant) is not None:
-            told = {stat.partition_path for stat in final.stats or ()}
-            places = sorted(place for place in told if place is not None)
-            found = list(present(env, instant, places))
-            data += delete_files(env, strays_of(ref, facts.timeline, instant, found))
-        if final.rounds + 1 < _ROUNDS:
-            env.storage.put(entry.path, encode_final(replace(final, rounds=final.rounds + 1)))
-        else:
-            other += delete_files(env, [entry.path])
-    return data
+            final = decode_final(ref.env.storage.read(entry.path))
+    except NotFound:  # another sweep was faster
+        return ()
+    found: Iterable[str] = ()
+    if timeline.find(instant) is not None:
+        told = {stat.partition_path for stat in final.stats or ()}
+        places = sorted(place for place in told if place is not None)
+        late = list(present(ref.env, instant, places))
+        found = delete_files(ref.env, strays_of(ref, timeline, instant, late))
+    if final.rounds + 1 < _ROUNDS:
+        ref.env.storage.put(entry.path, encode_final(replace(final, rounds=final.rounds + 1)))
+    else:
+        other += delete_files(ref.env, [entry.path])
+    return found
 
 
-def _old_completions(ref: TableRef, facts: _Facts, told: Iterable[str]) -> list[str]:
-    """What handles said to each other, once their instant has ended."""
-    return [
-        entry.path
-        for name in told
-        if is_instant_time(name) and facts.is_settled(InstantTime(name))
-        for entry in ref.env.storage.list(f"{paths.COMPLETIONS}/{name}", recursive=True)
-    ]
+def _old(facts: _Facts) -> Iterator[str]:
+    """What says nothing to anyone any more."""
+    traces = facts.traces
+    for entry in traces.completions:
+        if facts.is_settled(_instant_of(entry)):
+            yield entry.path
+    for instant, entry in traces.heartbeats.items():
+        if facts.is_settled(instant):
+            yield entry.path
+    if any(facts.is_old(entry, expiries=_ROUNDS) for entry in traces.staged):
+        decision = read_head(facts.ref.env).decision
+        for entry in traces.staged:
+            is_named = decision is not None and decision.staged == entry.path
+            if facts.is_old(entry, expiries=_ROUNDS) and not is_named:
+                yield entry.path
+    for entry in traces.probes:
+        if facts.is_old(entry):
+            yield entry.path
 
 
-def _old_claims(ref: TableRef, facts: _Facts) -> list[str]:
-    """Claims outlive every gate that could meet them."""
-    return [
-        entry.path
-        for entry in ref.env.storage.list(paths.CLAIMS)
-        if facts.now_ms - entry.modified_ms > _ROUNDS * facts.expiry_ms
-        and facts.is_settled(InstantTime(entry.path.rpartition("/")[2]))
-    ]
+def _instant_of(completion: ObjectInfo) -> InstantTime:
+    """The instant of a completion marker."""
+    return InstantTime(completion.path[len(paths.COMPLETIONS) + 1 :].partition("/")[0])
 
 
-def _old_probes(ref: TableRef, facts: _Facts) -> list[str]:
-    return [
-        entry.path
-        for entry in ref.env.storage.list(paths.PROBES)
-        if facts.now_ms - entry.modified_ms > facts.expiry_ms
-    ]
+def _stale_temporaries(ref: TableRef) -> list[str]:
+    storage = ref.env.storage
+    return list(storage.stale_temporaries()) if isinstance(storage, LocalStorage) else []

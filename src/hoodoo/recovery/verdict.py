@@ -33,17 +33,24 @@ class Verdict:
 
 
 def judge(
-    instant: Instant, pulse: Pulse, *, is_plan: bool, rolled_back_by: InstantTime | None
+    instant: Instant,
+    pulse: Pulse,
+    *,
+    is_plan: bool,
+    rolled_back_by: InstantTime | None,
+    undoes: InstantTime | None = None,
 ) -> Verdict:
     """The verdict on a pending instant.
 
     `is_plan`: it is a table service, whose plan waits for an executor. `rolled_back_by`: the
-    pending rollback that targets it.
+    pending rollback that targets it. `undoes`: the completed instant that it is a rollback of.
     """
     if rolled_back_by is not None:
         return Verdict(instant, Fate.LEAVE, f"rollback {rolled_back_by} is about it")
     if not pulse.is_dead:
         return Verdict(instant, Fate.LEAVE, f"alive: {pulse}")
+    if undoes is not None:
+        return Verdict(instant, Fate.LEAVE, _moot(instant, undoes))
     if instant.action is Action.ROLLBACK:
         return Verdict(instant, Fate.FINISH, f"dead: {pulse}")
     if is_plan or instant.action in _SERVICES:
@@ -59,14 +66,27 @@ def judge_all(
     *,
     plans: Collection[InstantTime],
     targets: Mapping[InstantTime, InstantTime],
+    completed: Collection[InstantTime] = (),
 ) -> list[Verdict]:
     """The verdict on each pending instant; `targets` maps what is rolled back to its rollback."""
+    undone = {by: target for target, by in targets.items() if target in completed}
     return [
         judge(
             instant,
             pulses[instant.requested_time],
             is_plan=instant.requested_time in plans,
             rolled_back_by=targets.get(instant.requested_time),
+            undoes=undone.get(instant.requested_time),
         )
         for instant in pending
     ]
+
+
+def _moot(rollback: Instant, target: InstantTime) -> str:
+    """Whether the commit is to go cannot be told: it may have landed after the rollback began."""
+    time = rollback.requested_time
+    return (
+        f"it is about {target}, which is completed: another engine requested it and died, and "
+        f"nothing is deleted. To keep {target}, drop the request: `hoodoo rollback TABLE {time}`. "
+        f"To remove {target}, let that engine finish its rollback"
+    )

@@ -14,10 +14,10 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from hoodoo.config.concurrency import KEY_GUARD
+from hoodoo.concurrency.conflict import Overwritten
 from hoodoo.config.tasks import BULK_INSERT_PARALLELISM, SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
-from hoodoo.errors import InputError, Unsupported
+from hoodoo.errors import InputError
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.buckets import bucket_file_id
 from hoodoo.model.commit import OperationType
@@ -57,6 +57,7 @@ from hoodoo.write.work import (
     update_kind,
 )
 
+_OVERWRITES = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
 # What is kept is used two or three times: to compress it costs more than it saves.
 _PLAIN_CACHE = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}
 
@@ -120,21 +121,21 @@ def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Itera
 
 def upsert(ref: TableRef, given: DataFrame) -> CommitResult:
     """Update rows whose keys are there, add the others."""
-    _check(ref)
+    refuse_unwritable(ref)
     by_spark = partial(_by_keys, operation=OperationType.UPSERT, prepared=prepare)
     return small.written(ref, given, operations.upsert) or by_spark(ref, given)
 
 
 def delete(ref: TableRef, given: DataFrame) -> CommitResult:
     """Delete rows by key; see `write.operations.delete`."""
-    _check(ref)
+    refuse_unwritable(ref)
     by_spark = partial(_by_keys, operation=OperationType.DELETE, prepared=prepare_deletes)
     return small.written(ref, given, operations.delete) or by_spark(ref, given)
 
 
 def insert(ref: TableRef, given: DataFrame, *, bulk: bool = False) -> CommitResult:
     """Add rows without looking for their keys; bulk inserts leave existing files alone."""
-    _check(ref)
+    refuse_unwritable(ref)
     if bulk and not has_buckets(ref):
         return _bulk_insert(ref, given)
     by_driver = partial(operations.insert, bulk=bulk)
@@ -144,7 +145,7 @@ def insert(ref: TableRef, given: DataFrame, *, bulk: bool = False) -> CommitResu
 
 def overwrite(ref: TableRef, given: DataFrame, *, whole: bool = False) -> CommitResult:
     """Replace all rows of the partitions that occur in the rows, or of the whole table."""
-    _check(ref)
+    refuse_unwritable(ref)
     by_driver = partial(operations.overwrite, whole=whole)
     operation = OperationType.INSERT_OVERWRITE_TABLE if whole else OperationType.INSERT_OVERWRITE
     return small.written(ref, given, by_driver) or _insert(ref, given, operation, fill=False)
@@ -153,12 +154,6 @@ def overwrite(ref: TableRef, given: DataFrame, *, whole: bool = False) -> Commit
 def delete_partitions(ref: TableRef, given: DataFrame) -> CommitResult:
     """Partitions are named, not told by rows."""
     raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
-
-
-def _check(ref: TableRef) -> None:
-    refuse_unwritable(ref)
-    if ref.config.get(KEY_GUARD):
-        raise Unsupported(f"{KEY_GUARD.name} is not there for rows of Spark: switch it off")
 
 
 def _by_keys(
@@ -187,12 +182,14 @@ def _insert(
             profile = _profile(frame)
         with job.phase("assign"):
             replaced: Replaced | None = None
-            if operation is OperationType.INSERT_OVERWRITE_TABLE:
-                replaced = groups_by_partition(snapshot)
-            elif operation is OperationType.INSERT_OVERWRITE:
-                replaced = groups_by_partition(snapshot, {place for place, _ in profile})
+            overwrites: Overwritten = frozenset()
+            if operation in _OVERWRITES:
+                is_whole = operation is OperationType.INSERT_OVERWRITE_TABLE
+                overwrites = None if is_whole else frozenset(place for place, _ in profile)
+                replaced = groups_by_partition(snapshot, overwrites)
             candidates = snapshot.slices() if fill else []
             work, led = _planned(job, snapshot, rows, frame, profile, candidates, replaced)
+            work = replace(work, overwrites=overwrites)
         return job.execute(work, led, combine=ref.config.get(COMBINE_BEFORE_INSERT))
 
 

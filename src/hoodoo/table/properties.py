@@ -10,7 +10,7 @@ from hoodoo.errors import ConfigError, FormatError, NoSuchTable, NotFound, namin
 from hoodoo.format import properties as codec
 from hoodoo.model import paths
 from hoodoo.model.table import TableProperties
-from hoodoo.timeline.txn import Txn
+from hoodoo.timeline.decisions import PROPERTIES_DECISION
 
 _ATTEMPTS = 4
 _PAUSE_S = 0.1
@@ -43,37 +43,29 @@ def decode_properties(data: bytes, *, source: str) -> TableProperties:
             raise FormatError(str(error)) from None
 
 
-def update_properties(txn: Txn, changes: Mapping[str, str | None]) -> TableProperties:
-    """Change properties; None removes a key.
+def read_properties(env: Env) -> bytes:
+    """`hoodie.properties` as it is, to be changed.
 
-    Needs: a Txn.
-    Order: lock confirmed; backup created from the present file; file deleted; file created;
-    backup deleted.
-    Crash: readers use the backup; the next update first restores the file from it.
+    Needs: the table's lock. Restores what a writer that died left in the backup.
     """
-    storage = txn.env.storage
-    txn.fence.confirm()
-    _restore_from_backup(txn.env)
-    present = storage.read(paths.PROPERTIES)
+    storage = env.storage
+    if storage.exists(paths.PROPERTIES_BACKUP):
+        if not storage.exists(paths.PROPERTIES):
+            storage.create(paths.PROPERTIES, storage.read(paths.PROPERTIES_BACKUP))
+        storage.delete(paths.PROPERTIES_BACKUP)
+    return storage.read(paths.PROPERTIES)
+
+
+def changed_properties(
+    present: bytes, changes: Mapping[str, str | None], *, decision: int, now_ms: int
+) -> bytes:
+    """The file with some properties changed, by this decision; None removes a key."""
     raw = dict(decode_properties(present, source=paths.PROPERTIES).raw)
-    for key, value in changes.items():
+    for key, value in {**changes, PROPERTIES_DECISION: str(decision)}.items():
         raw.pop(key, None)
         if value is not None:
             raw[key] = value
     raw[codec.CHECKSUM_KEY] = str(codec.checksum(raw))
-    data = codec.serialise(raw, comment=codec.updated_at(txn.env.clock.now_ms()))
-    updated = decode_properties(data, source=paths.PROPERTIES)
-    storage.create(paths.PROPERTIES_BACKUP, present)
-    storage.delete(paths.PROPERTIES)
-    storage.create(paths.PROPERTIES, data)
-    storage.delete(paths.PROPERTIES_BACKUP)
-    return updated
-
-
-def _restore_from_backup(env: Env) -> None:
-    storage = env.storage
-    if not storage.exists(paths.PROPERTIES_BACKUP):
-        return
-    if not storage.exists(paths.PROPERTIES):
-        storage.create(paths.PROPERTIES, storage.read(paths.PROPERTIES_BACKUP))
-    storage.delete(paths.PROPERTIES_BACKUP)
+    data = codec.serialise(raw, comment=codec.updated_at(now_ms))
+    decode_properties(data, source=paths.PROPERTIES)  # what cannot be read is not written
+    return data

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 from hoodoo.config import ALL_KEYS
 from hoodoo.config.resolve import Config, check, split_options
 from hoodoo.env import Env
+from hoodoo.errors import TableChanged
 from hoodoo.model.table import TableProperties
 from hoodoo.table.properties import load_properties
 from hoodoo.timeline.load import load_timeline
 from hoodoo.timeline.timeline import Timeline
+
+_MAY_CHANGE = frozenset({"metadata_partitions", "metadata_partitions_inflight", "raw"})
+"""Properties that a handle can follow; whether it can write such a table is asked each time."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,8 @@ class TableRef:
     env: Env
     properties: TableProperties
     config: Config
+    given: Config = field(default_factory=Config)
+    """What the caller set; `config` has the table's own settings below that."""
 
     @property
     def uri(self) -> str:
@@ -29,6 +35,27 @@ class TableRef:
     def load_timeline(self) -> Timeline:
         """The active timeline as it is now."""
         return load_timeline(self.env, self.properties.timeline)
+
+    def reopen(self) -> TableRef:
+        """The table with its properties as they are now.
+
+        Raises `NoSuchTable` if it was dropped, `TableChanged` if it is another one by now.
+        """
+        present = load_properties(self.env)
+        changed = [
+            each.name
+            for each in fields(TableProperties)
+            if each.name not in _MAY_CHANGE
+            and getattr(present, each.name) != getattr(self.properties, each.name)
+        ]
+        if changed:
+            raise TableChanged(
+                f"the table at {self.uri} was changed, or created anew, since it was opened "
+                f"({', '.join(changed)}): open it again"
+            )
+        if present.raw == self.properties.raw:
+            return self
+        return TableRef(self.env, present, self.given.over(present.raw), self.given)
 
 
 def open_ref(
@@ -39,4 +66,4 @@ def open_ref(
     check(config, ALL_KEYS)
     env = env or Env.of(uri, storage_options)
     properties = load_properties(env)
-    return TableRef(env, properties, config.over(properties.raw))
+    return TableRef(env, properties, config.over(properties.raw), config)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from hoodoo.config.concurrency import CONCURRENCY_MODE, ConcurrencyMode
 from hoodoo.config.table import CDC_ENABLED, TIMESTAMP_TYPE
-from hoodoo.errors import NoSuchTable, Unsupported
-from hoodoo.model import paths
+from hoodoo.errors import Unsupported
 from hoodoo.model.keys import KeyGenerator
 from hoodoo.storage import probe_conditions
 from hoodoo.table.ref import TableRef
 
 
+def reopen_for_writing(ref: TableRef) -> TableRef:
+    """The table as it is now, if we can write it.
+
+    A handle may be old: since it was opened the table may have been dropped, created anew, or got
+    a metadata table. Raises `NoSuchTable`, `TableChanged`, `Unsupported`.
+    """
+    present = ref.reopen()
+    refuse_unwritable(present)
+    return present
+
+
 def refuse_unwritable(ref: TableRef) -> None:
     """Fail, before anything is written, on tables whose commits we could not make whole."""
-    # Without its timeline a table that was dropped since it was opened looks like a new one.
-    if not any(map(ref.env.storage.exists, (paths.PROPERTIES, paths.PROPERTIES_BACKUP))):
-        raise NoSuchTable(ref.uri)
     probe_conditions(ref.env.storage)
     properties, config = ref.properties, ref.config
     if not properties.version.is_writable:

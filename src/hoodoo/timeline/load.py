@@ -14,6 +14,7 @@ from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import instant_name, parse_instant
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.model.plan import RollbackPlan
+from hoodoo.storage.base import ObjectInfo
 from hoodoo.timeline.timeline import Timeline
 
 # A write reads the timeline several times, and the next write reads nearly the same again.
@@ -22,9 +23,15 @@ _parsed = lru_cache(maxsize=1 << 16)(parse_instant)
 
 def load_timeline(env: Env, paths: TimelinePaths) -> Timeline:
     """The active timeline as it is now: one listing, no file is read."""
+    return timeline_of(env.storage.list(paths.active), paths)
+
+
+def timeline_of(entries: Iterable[ObjectInfo], paths: TimelinePaths) -> Timeline:
+    """The active timeline in a listing, which may have other files too."""
     found = []
-    for entry in env.storage.list(paths.active):
-        instant = _parsed(entry.path.rpartition("/")[2], layout=paths.layout)
+    for entry in entries:
+        directory, _, name = entry.path.rpartition("/")
+        instant = _parsed(name, layout=paths.layout) if directory == paths.active else None
         if instant is not None:
             found.append(instant)
     return Timeline.of(found)

@@ -6,12 +6,9 @@ never repeat one by themselves: they say `OutcomeUnknown`, and here someone look
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hoodoo.env import Env
 from hoodoo.errors import (
     AlreadyExists,
-    HoodooError,
     NotFound,
     OutcomeUnknown,
     PreconditionFailed,
@@ -21,21 +18,23 @@ _ATTEMPTS = 5
 _PAUSE_S = 0.2
 
 
-def create_settled(
-    env: Env, path: str, data: bytes, *, before_retry: Callable[[], None] | None = None
-) -> str:
-    """Make a new object with exactly these bytes, once; its etag.
+def create_settled(env: Env, path: str, data: bytes, *, within_s: float | None = None) -> str:
+    """Make a new object with exactly these bytes, once; its etag. No request is sent later.
 
     Raises `AlreadyExists` if another's bytes are there; `OutcomeUnknown` if the store does not
-    answer for long, or `before_retry` forbids to ask it again: then the object may be there, or
-    may still appear.
+    answer for long: then the object may be there, or may still appear.
     """
+    began = env.clock.monotonic()
     for attempt in range(_ATTEMPTS):
+        left_s = within_s
         if attempt:
             env.clock.sleep(_PAUSE_S * attempt)
-            _ask(path, before_retry)
+            if within_s is not None:
+                left_s = within_s - (env.clock.monotonic() - began)
+                if left_s <= 0:
+                    break
         try:
-            return env.storage.create(path, data).etag
+            return env.storage.create(path, data, within_s=left_s).etag
         except OutcomeUnknown:
             continue
         except AlreadyExists:
@@ -77,15 +76,6 @@ def delete_settled(env: Env, path: str) -> None:
             continue
         return
     raise OutcomeUnknown(path)
-
-
-def _ask(path: str, before_retry: Callable[[], None] | None) -> None:
-    if before_retry is None:
-        return
-    try:
-        before_retry()
-    except HoodooError as error:
-        raise OutcomeUnknown(path, f"no answer, and then {error}") from error
 
 
 def _etag_of(env: Env, path: str, data: bytes) -> str | None:

@@ -1,9 +1,8 @@
-"""The only code that makes and deletes instant files."""
+"""Moves of an instant that need no decision: its beginning, and its end once that is decided."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 
 from hoodoo.errors import AlreadyCommitted, AlreadyExists, IllegalTransition
@@ -55,27 +54,10 @@ def completion(txn: Txn, instant: Instant) -> Instant:
     )
 
 
-def complete(
-    txn: Txn,
-    completed: Instant,
-    metadata: codec.Metadata,
-    *,
-    before_retry: Callable[[], None],
-) -> None:
-    """Publish: the moment an instant becomes visible. Only the gate may call this.
-
-    Needs: a Txn, and the claim of the instant. `before_retry` fails once it is too late to try
-    again; what was sent before may have landed: `OutcomeUnknown`.
-    Order: completed file, put-if-absent.
-    Crash: before it nothing is visible; after it the instant is committed.
-    """
-    _create(txn, completed, metadata, before_retry)
-
-
 def remove(txn: Txn, instant: Instant, *, keep_plan: bool = False) -> None:
     """Take a pending instant off the timeline, or only its attempt if its plan is kept.
 
-    Needs: a Txn, and the claim of the instant.
+    Needs: a Txn, and a rollback of the instant on the timeline.
     Order: inflight file, then requested file.
     Crash: a requested instant is left; the rollback that removes it is still pending.
     """
@@ -103,16 +85,11 @@ def _moved(instant: Instant, state: State) -> Instant:
     return replace(instant, state=state)
 
 
-def _create(
-    txn: Txn,
-    instant: Instant,
-    metadata: codec.Metadata | None,
-    before_retry: Callable[[], None] | None = None,
-) -> None:
+def _create(txn: Txn, instant: Instant, metadata: codec.Metadata | None) -> None:
     path = instant_path(txn.paths, instant)
     data = b"" if metadata is None else codec.encode(metadata)
     try:
-        create_settled(txn.env, path, data, before_retry=before_retry)
+        create_settled(txn.env, path, data)
     except AlreadyExists:
         raise IllegalTransition(f"{path} is already there: another writer made it") from None
     log.info(

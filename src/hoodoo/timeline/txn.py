@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hoodoo.env import Env
+from hoodoo.model.decision import Head
+from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import TimelinePaths
+from hoodoo.timeline.decisions import load_decided
 from hoodoo.timeline.timeline import Timeline
 
 
@@ -29,15 +32,41 @@ class Fence(Protocol):
         Raises `LeaseLost`.
         """
 
+    def ensure(self) -> None:
+        """Make sure that the lock covers a publish that is sent now.
+
+        Without asking while the last confirmation is young, else by asking. Raises `LeaseLost`.
+        """
+
     def is_unbroken(self) -> bool:
         """Ask whether nobody else can have had the lock since it was taken."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Txn:
-    """A transaction in progress: the world, where the timeline is, and the timeline re-read."""
+    """A transaction in progress: the world, the lock, and what is decided about the table.
+
+    The head was read before the timeline: who decides by this timeline takes the place of this
+    head, or of none.
+    """
 
     env: Env
     paths: TimelinePaths
-    timeline: Timeline
     fence: Fence
+    head: Head
+    timeline: Timeline
+
+    @classmethod
+    def load(cls, env: Env, paths: TimelinePaths, fence: Fence) -> Txn:
+        """The transaction of whoever holds this lock."""
+        return cls(env, paths, fence, *load_decided(env, paths))
+
+    def reload(self) -> None:
+        """Look at head and timeline again: someone else has decided."""
+        self.head, self.timeline = load_decided(self.env, self.paths)
+
+    @property
+    def newest_time(self) -> InstantTime | None:
+        """The latest time that any instant of the table is known to have, archived ones too."""
+        times = filter(None, (self.timeline.newest_time, self.head.latest))
+        return max(times, default=None)

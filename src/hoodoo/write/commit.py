@@ -10,13 +10,15 @@ from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.concurrency.rebase import rebase_schema
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.engine.base import Engine
+from hoodoo.errors import NoSuchTable, TableChanged, Unsupported
 from hoodoo.format.schema import avro_from_arrow, without_meta_fields
 from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
 from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
+from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.begin import Begun, check_conflicts
-from hoodoo.write.key_guard import refuse_collisions
+from hoodoo.write.key_guard import KeyGuard, LookOutside
 from hoodoo.write.work import Work
 
 
@@ -56,21 +58,38 @@ def commit(
 ) -> Instant:
     """Publish a write through the gate.
 
-    Order: that of `gate.publish`; inside it, conflicts, schema and new keys are checked.
-    Crash: before the completed file nothing is visible; after it the write is committed.
+    Keys that others may have inserted meanwhile are looked for outside the lock, and inside it
+    only if others do not stop to come.
+
+    Order: that of `gate.publish`; inside it, properties, conflicts, schema and new keys are
+    checked.
+    Crash: before the head is taken nothing is visible; after it the write is committed.
     """
     work, mine = begun.work, begun.work.done(begun.time, stats)
     schema_then = _schema_then(ref, work)  # what needs no lock is done before it is taken
+    guard = KeyGuard(ref, work, begun.time, stats, engine)
 
     def settle() -> CommitMetadata:
+        _refuse_changed(ref)
         others = check_conflicts(txn, ref, mine, planned_on=work.snapshot.timeline)
         schema = rebase_schema(mine, schema_json, others, planned_on=schema_then)
-        if work.guarded:
-            refuse_collisions(mine, ref, work.guarded, others, engine)
+        guard.refuse_collisions(others)
         return _metadata(ref, begun, stats, schema)
 
-    with transaction(ref, "commit") as txn:
-        return publish(txn, begun.attempt, settle)
+    while True:
+        try:
+            with transaction(ref, "commit") as txn:
+                return publish(txn, begun.attempt, settle)
+        except LookOutside as due:
+            guard.look(due.others)
+
+
+def _refuse_changed(ref: TableRef) -> None:
+    """Fail if the table has become one that this write does not fit. Raises `TableChanged`."""
+    try:
+        reopen_for_writing(ref)
+    except (NoSuchTable, Unsupported) as error:
+        raise TableChanged(f"the table was changed while it was written to: {error}") from error
 
 
 def _schema_then(ref: TableRef, work: Work) -> str | None:

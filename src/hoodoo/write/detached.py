@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from hoodoo.concurrency.claims import read_claim
 from hoodoo.concurrency.gate import Attempt
 from hoodoo.concurrency.heartbeat import Heartbeat
 from hoodoo.concurrency.resume import resume
@@ -22,7 +21,7 @@ from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.engine.base import Engine
 from hoodoo.errors import CommitUnknown, HeartbeatLost, Unsupported
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields
-from hoodoo.model.attempt import Beat, Ending
+from hoodoo.model.attempt import Beat
 from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import Instant
 from hoodoo.model.stats import WriteStat
@@ -31,7 +30,7 @@ from hoodoo.rows.hashes import text_hashes
 from hoodoo.table.base import rule_of
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import take_snapshot
-from hoodoo.table.writable import refuse_unwritable
+from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.begin import Begun, begin
 from hoodoo.write.bucketed import check_buckets, has_buckets
 from hoodoo.write.bulk import HASH, StreamTask, write_stream
@@ -74,6 +73,7 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
     Order: that of `begin`.
     Crash: a pending instant without files, whose heartbeat ages.
     """
+    ref = reopen_for_writing(ref)
     _refuse_unsuited(ref)
     before_write(ref)
     snapshot = take_snapshot(ref)
@@ -101,7 +101,6 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
 
 def _refuse_unsuited(ref: TableRef) -> None:
     """Rows are written where they are, so nothing can be asked for that moves them."""
-    refuse_unwritable(ref)
     config = ref.config
     if has_buckets(ref):
         reason = "with a bucket index, rows must come to the file group of their bucket"
@@ -169,11 +168,8 @@ def commit_detached(write: Detached, stats: Sequence[WriteStat], engine: Engine)
 
 
 def abandon_detached(write: Detached) -> None:
-    """Roll back a write that failed, unless it may have been committed all the same.
+    """Roll back a write that failed, unless it was committed all the same.
 
-    Whoever tried to commit it and knows that this failed has rolled it back. A claim to commit
-    that is still there means that it does not know, and others will look, once it has aged.
+    Whoever tried to commit it may not know how that ended: the head does.
     """
-    claimed = read_claim(write.ref.env, write.instant.requested_time)
-    if claimed is None or claimed.claim.ending is not Ending.COMMIT:
-        abandon(write.ref, write.attempt())
+    abandon(write.ref, write.attempt())

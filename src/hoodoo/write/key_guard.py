@@ -1,80 +1,188 @@
-"""The key guard: keys that a write inserts as new, and that someone else inserted meanwhile.
+"""A key exists once: keys that a write inserts, and that someone else inserted meanwhile.
 
 Two writes that each insert a key into a file group of its own overlap nowhere, so no rule about
-file groups sees them. At the gate, the guard looks for the keys in what others added since the
-write was planned. Footers of base files rule most of it out; log files are read, since Apache Hudi
-can insert into them.
+file groups sees them. The guard looks for the keys of the files that a write has made in what
+others added since it was planned. Where nobody added anything to the same partitions it reads
+nothing; where someone did, footers of base files rule most of it out. Log files are read, since
+Apache Hudi can insert into them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from hoodoo.concurrency.conflict import TRY_AGAIN, Mine, Other, Touch
+from hoodoo.concurrency.conflict import TRY_AGAIN, Other, Touch
+from hoodoo.config.concurrency import KEY_GUARD
+from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.engine.base import Engine
 from hoodoo.errors import WriteConflict
 from hoodoo.format.schema import RECORD_KEY, with_meta_fields
-from hoodoo.model.files import FileSlice
+from hoodoo.model.commit import OperationType
+from hoodoo.model.files import BaseFile, FileGroupId, FileSlice, parse_data_file
+from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.slices import Visibility, file_groups
-from hoodoo.table.base import SliceRead, rule_of
+from hoodoo.model.stats import WriteStat
+from hoodoo.table.base import ReadRule, SliceRead, read_base, rule_of
 from hoodoo.table.ref import TableRef
-from hoodoo.write.locate import Positions
-from hoodoo.write.lookup import KeySearch, search
-from hoodoo.write.prepare import Incoming
-
-InsertedKeys = Mapping[PartitionPath, pa.Array]
+from hoodoo.write.lookup import find_keys, key_range
+from hoodoo.write.work import Work
 
 _KEYS_NAMED = 3
 
 
-def inserted_keys(incoming: Incoming, new: Positions) -> dict[PartitionPath, pa.Array]:
-    """The keys of rows that are new to the table, by partition."""
-    rows = incoming.take(pa.array(new))
-    pairs = pa.table({"partition": rows.partitions, "key": rows.keys})
-    grouped = pairs.group_by("partition").aggregate([("key", "list")])
-    partitions, keys = grouped.column("partition"), grouped.column("key_list")
-    return {
-        PartitionPath(partition.as_py()): found.values
-        for partition, found in zip(partitions, keys, strict=True)
-    }
+class LookOutside(Exception):
+    """There are files to look into: give the lock back, call `KeyGuard.look`, and try again."""
+
+    def __init__(self, others: Sequence[Other]) -> None:
+        super().__init__(f"{len(others)} writes of others")
+        self.others = others
 
 
-def refuse_collisions(
-    mine: Mine, ref: TableRef, inserted: InsertedKeys, others: Sequence[Other], engine: Engine
-) -> None:
-    """Fail if a key that mine inserts is in a file that one of the others added.
+@dataclass
+class KeyGuard:
+    """Watches the keys that one write inserts; each write of others is looked at once."""
 
-    Needs: a transaction; `others` are all that were completed since mine was planned.
-    Raises `WriteConflict`.
-    """
-    keys = colliding_keys(ref, inserted, others, engine)
-    if keys:
-        named = ", ".join(map(repr, keys[:_KEYS_NAMED]))
-        more = f" and {len(keys) - _KEYS_NAMED} more" if len(keys) > _KEYS_NAMED else ""
-        raise WriteConflict(
-            f"write {mine.time} inserts keys that others inserted meanwhile: {named}{more}. "
-            f"Nothing of it is visible: {TRY_AGAIN}",
-            instant=mine.time,
-            others=tuple(other.time for other in others if other.added),
-        )
+    ref: TableRef
+    work: Work
+    time: InstantTime
+    stats: Sequence[WriteStat]
+    engine: Engine
+    _seen: set[InstantTime] = field(default_factory=set)
+    _looks_outside: int = 2
+
+    def refuse_collisions(self, others: Sequence[Other]) -> None:
+        """Fail if a key that this write inserts is in a file that one of the others added.
+
+        Needs: a Txn; `others` are all that were completed since this write was planned. Raises
+        `WriteConflict`, and `LookOutside` to have the search done without the lock, twice at most.
+        """
+        places = self._places()
+        unseen = [
+            other
+            for other in others
+            if other.instant.is_completed
+            and other.time not in self._seen
+            and any(places is None or file.partition in places for file in other.added)
+        ]
+        if unseen and self._looks_outside:
+            self._looks_outside -= 1
+            raise LookOutside(unseen)
+        self.look(unseen)
+
+    def look(self, others: Sequence[Other]) -> None:
+        """Look for this write's new keys in what these others added. Raises `WriteConflict`."""
+        keys = self._colliding(others)
+        if keys:
+            named = ", ".join(map(repr, keys[:_KEYS_NAMED]))
+            more = f" and {len(keys) - _KEYS_NAMED} more" if len(keys) > _KEYS_NAMED else ""
+            raise WriteConflict(
+                f"write {self.time} inserts keys that others inserted meanwhile: {named}{more}. "
+                f"Nothing of it is visible: {TRY_AGAIN}",
+                instant=self.time,
+                others=tuple(other.time for other in others if other.added),
+            )
+        self._seen.update(other.time for other in others)
+
+    def _colliding(self, others: Sequence[Other]) -> list[str]:
+        mine = self._inserted()
+        rule = rule_of(self.ref.properties, with_meta_fields(pa.schema([])), (RECORD_KEY,))
+        seen = _visibility(others)
+        tasks = [
+            _Overlap(SliceRead(self.ref.env, slice_, rule, seen), tuple(near))
+            for slice_ in added_slices(others)
+            if (near := _near(mine, slice_.group.partition, is_global=_is_global(self.ref)))
+        ]
+        found = self.engine.map(find_overlap, tasks)
+        return sorted({key for keys in found for key in keys.to_pylist()})
+
+    def _places(self) -> set[PartitionPath] | None:
+        """Where a second row of a key would be one too many; None is everywhere."""
+        inserted = self._inserted()
+        if _is_global(self.ref) and inserted:
+            return None
+        return set(inserted)
+
+    def _inserted(self) -> Mapping[PartitionPath, list[_Inserted]]:
+        """The base files with new keys, if the write promises to insert each key once."""
+        if not _promises(self.ref, self.work.operation):
+            return {}
+        before = {slice_.group: slice_ for slice_ in self.work.snapshot.slices()}
+        found: dict[PartitionPath, list[_Inserted]] = {}
+        for stat in self.stats:
+            place, name = stat.partition_path, stat.file_name
+            if not stat.num_inserts or stat.is_log or place is None or not name or not stat.file_id:
+                continue
+            file = parse_data_file(place, name, stat.file_size_in_bytes)
+            assert isinstance(file, BaseFile)
+            old = before.get(FileGroupId(place, stat.file_id))
+            read = self._read(old) if old is not None else None
+            found.setdefault(place, []).append(_Inserted(file, read))
+        return found
+
+    def _read(self, slice_: FileSlice) -> SliceRead:
+        rule = rule_of(self.ref.properties, with_meta_fields(pa.schema([])), (RECORD_KEY,))
+        return SliceRead(self.ref.env, slice_, rule, self.work.snapshot.visibility)
 
 
-def colliding_keys(
-    ref: TableRef, inserted: InsertedKeys, others: Sequence[Other], engine: Engine
-) -> list[str]:
-    """Those of the inserted keys that are in a file that others added to the same partition."""
-    rule = rule_of(ref.properties, with_meta_fields(pa.schema([])), (RECORD_KEY,))
-    seen = _visibility(others)
-    tasks = [
-        KeySearch(SliceRead(ref.env, slice_, rule, seen), inserted[slice_.group.partition])
-        for slice_ in added_slices(others)
-        if slice_.group.partition in inserted
-    ]
-    found = engine.map(search, tasks)
-    return sorted({key for keys in found for key in keys.present.to_pylist()})
+@dataclass(frozen=True, slots=True)
+class _Inserted:
+    """A base file of this write with new keys, and the slice whose keys are not new."""
+
+    file: BaseFile
+    before: SliceRead | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlap:
+    """A slice that others added, and files of mine that may have the same keys."""
+
+    theirs: SliceRead
+    mine: tuple[_Inserted, ...]
+
+
+def find_overlap(task: _Overlap) -> pa.Array:
+    """Keys that are new in both: what engines run."""
+    theirs, found = task.theirs, []
+    for inserted in task.mine:
+        keys = _keys_in(theirs, inserted.file)
+        bounds = key_range(theirs)
+        if bounds is not None:
+            keys = keys.filter(pa.array(bounds.may_hold(keys)))
+        both = find_keys(theirs, keys) if len(keys) else keys
+        if len(both) and inserted.before is not None:
+            known = find_keys(inserted.before, both)
+            both = both.filter(pa.compute.invert(pa.compute.is_in(both, value_set=known)))
+        found.append(both)
+    return pa.concat_arrays(found)
+
+
+def _keys_in(like: SliceRead, file: BaseFile) -> pa.Array:
+    rule: ReadRule = like.rule
+    rows = read_base(like.env, file, rule, pa.schema([(RECORD_KEY, pa.string())]))
+    return rows.column(RECORD_KEY).combine_chunks()
+
+
+def _near(
+    mine: Mapping[PartitionPath, list[_Inserted]], place: PartitionPath, *, is_global: bool
+) -> list[_Inserted]:
+    if is_global:
+        return [each for found in mine.values() for each in found]
+    return mine.get(place, [])
+
+
+def _is_global(ref: TableRef) -> bool:
+    return ref.config.get(INDEX_TYPE) is IndexType.GLOBAL_SIMPLE
+
+
+def _promises(ref: TableRef, operation: OperationType) -> bool:
+    """Whether a write promises one row a key; two writes of a bucket conflict as it is."""
+    if operation is not OperationType.UPSERT or not ref.config.get(KEY_GUARD):
+        return False
+    return ref.config.get(INDEX_TYPE) is not IndexType.BUCKET
 
 
 def added_slices(others: Sequence[Other]) -> list[FileSlice]:

@@ -21,6 +21,7 @@ from hoodoo.engine.base import Engine
 from hoodoo.errors import InputError
 from hoodoo.format.schema import without_meta_fields
 from hoodoo.model.commit import OperationType
+from hoodoo.model.paths import PartitionPath
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot, take_snapshot
 from hoodoo.table.writable import refuse_unwritable
@@ -92,9 +93,9 @@ def overwrite(ref: TableRef, rows: object, engine: Engine, *, whole: bool = Fals
     with phases.timed("prepare"):
         snapshot, incoming, schema = _prepared(ref, rows, COMBINE_BEFORE_INSERT)
     with phases.timed("assign"):
-        touched = None if whole else set(pc.unique(incoming.partitions).to_pylist())
+        touched = None if whole else frozenset(pc.unique(incoming.partitions).to_pylist())
         replaced = groups_by_partition(snapshot, touched)
-        planned = plan_inserts(operation, snapshot, incoming, schema, [], replaced)
+        planned = plan_inserts(operation, snapshot, incoming, schema, [], replaced, touched)
     return execute(ref, planned.work, local_stage(planned, engine), engine, phases)
 
 
@@ -106,12 +107,19 @@ def delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) 
     phases = Phases(ref.env)
     with phases.timed("assign"):
         snapshot = take_snapshot(ref)
-        replaced = groups_by_partition(snapshot, set(partitions))
-        unknown = sorted(set(partitions) - set(replaced))
+        places = frozenset(map(PartitionPath, partitions))
+        replaced = groups_by_partition(snapshot, places)
+        unknown = sorted(places - set(replaced))
         if unknown:
             raise InputError(f"no such partition: {', '.join(map(repr, unknown))}")
         schema = without_meta_fields(snapshot.schema)
-        work = Work(OperationType.DELETE_PARTITION, snapshot, schema, replaced=replaced)
+        work = Work(
+            OperationType.DELETE_PARTITION,
+            snapshot,
+            schema,
+            replaced=replaced,
+            overwrites=places,
+        )
     return execute(ref, work, lambda _: (), engine, phases)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from hoodoo.config.concurrency import KEY_GUARD
+from hoodoo.concurrency.conflict import Overwritten
 from hoodoo.config.index import bucket_rule
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.buckets import bucket_file_id, bucket_of
@@ -24,7 +24,6 @@ from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot
 from hoodoo.write.assign import Bucket, BucketKind, assign, assign_numbers
 from hoodoo.write.bucketed import has_buckets
-from hoodoo.write.key_guard import inserted_keys
 from hoodoo.write.locate import (
     Located,
     Positions,
@@ -70,6 +69,7 @@ def plan_inserts(
     schema: pa.Schema,
     candidates: Sequence[FileSlice],
     replaced: Replaced | None = None,
+    overwrites: Overwritten = frozenset(),
 ) -> Planned:
     """A write whose keys nobody looks for, into `candidates` that are small and new file groups.
 
@@ -80,7 +80,8 @@ def plan_inserts(
         located = in_buckets(snapshot, incoming)
     changes = upserts(snapshot.ref, incoming)
     planned = plan_updates(operation, snapshot, incoming, schema, located, changes, candidates)
-    return replace(planned, work=replace(planned.work, replaced=replaced or {}))
+    work = replace(planned.work, replaced=replaced or {}, overwrites=overwrites)
+    return replace(planned, work=work)
 
 
 def plan_updates(
@@ -111,8 +112,7 @@ def plan_updates(
             gone = merge.deletes(keys, changes.rows.schema, ref.properties.merge)
             chosen[bucket.index] = merge.collapse([gone, chosen[bucket.index]])
     buckets = [bucket for bucket, _ in placed]
-    guarded = inserted_keys(incoming, nowhere) if ref.config.get(KEY_GUARD) else {}
-    return Planned(Work(operation, snapshot, schema, buckets, guarded=guarded), chosen)
+    return Planned(Work(operation, snapshot, schema, buckets), chosen)
 
 
 def place(

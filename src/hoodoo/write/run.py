@@ -9,6 +9,7 @@ from hoodoo.config.concurrency import CONFLICT_RETRIES
 from hoodoo.errors import WriteConflict
 from hoodoo.recovery.recover import before_write
 from hoodoo.table.ref import TableRef
+from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.commit import CommitResult
 
 log = logging.getLogger("hoodoo.write")
@@ -17,16 +18,20 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 
 
-def run(ref: TableRef, write: Callable[[], CommitResult]) -> CommitResult:
-    """Do a write; each retry plans anew on the table as it is then."""
-    before_write(ref)
-    retries = ref.config.get(CONFLICT_RETRIES)
-    for retry in range(retries):
+def run(ref: TableRef, write: Callable[[TableRef], CommitResult]) -> CommitResult:
+    """Do a write on the table as it is now; each retry plans anew on the table as it is then."""
+    retries, retry = ref.config.get(CONFLICT_RETRIES), 0
+    present = reopen_for_writing(ref)
+    before_write(present)
+    while True:
         try:
-            return write()
+            return write(present)
         except WriteConflict as conflict:
-            pause_s = min(_FIRST_PAUSE_S * 2**retry, _LONGEST_PAUSE_S)
-            log.info("conflict retry=%d of=%d reason=%s", retry + 1, retries, conflict)
+            if retry == retries:
+                raise
+            retry += 1
+            log.info("conflict retry=%d of=%d reason=%s", retry, retries, conflict)
+        pause_s = min(_FIRST_PAUSE_S * 2 ** (retry - 1), _LONGEST_PAUSE_S)
         # Those who met must not meet again.
         ref.env.clock.sleep(pause_s * (0.5 + ref.env.ids.jitter()))
-    return write()
+        present = reopen_for_writing(ref)

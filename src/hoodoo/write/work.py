@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from hoodoo.concurrency.conflict import Kind, Mine, Touch, touched_by
+from hoodoo.concurrency.conflict import Kind, Mine, Overwritten, Touch, touched_by
 from hoodoo.config.write import MAX_FILE_SIZE, RECORD_SIZE_ESTIMATE, SMALL_FILE_LIMIT
 from hoodoo.model.commit import CommitMetadata, OperationType
 from hoodoo.model.files import FileGroupId, FileSlice
@@ -20,7 +21,6 @@ from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot
 from hoodoo.timeline.load import read_commit
 from hoodoo.write.assign import Bucket, BucketKind, Sizes, average_row_bytes
-from hoodoo.write.key_guard import InsertedKeys
 
 Replaced = Mapping[PartitionPath, tuple[FileId, ...]]
 
@@ -44,20 +44,19 @@ class Work:
     schema: pa.Schema
     buckets: Sequence[Bucket] = ()
     replaced: Replaced = field(default_factory=dict)
-    guarded: InsertedKeys = field(default_factory=dict)
-    """New keys that nobody else may have inserted meanwhile, if the key guard is on."""
+    overwrites: Overwritten = frozenset()
 
     def mine(self, time: InstantTime) -> Mine:
         """What this write is going to do to the table, once it has an instant."""
         touched = {bucket.group: _TOUCHES[bucket.kind] for bucket in self.buckets}
         touched.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
-        return Mine(time, Kind.INGESTION, touched)
+        return Mine(time, Kind.INGESTION, touched, self.overwrites)
 
     def done(self, time: InstantTime, stats: Sequence[WriteStat]) -> Mine:
         """What this write did to the table."""
         touched = touched_by(CommitMetadata(partition_to_write_stats=by_partition(stats)))
         touched.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
-        return Mine(time, Kind.INGESTION, touched)
+        return Mine(time, Kind.INGESTION, touched, self.overwrites)
 
     def _replaced_groups(self) -> Iterator[FileGroupId]:
         for partition, file_ids in self.replaced.items():
@@ -98,7 +97,7 @@ def _recent_writes(snapshot: Snapshot) -> Iterator[tuple[int, int]]:
 
 
 def groups_by_partition(
-    snapshot: Snapshot, partitions: set[str] | None = None
+    snapshot: Snapshot, partitions: AbstractSet[str] | None = None
 ) -> dict[PartitionPath, tuple[FileId, ...]]:
     """File ids of these partitions, or of all."""
     found: dict[PartitionPath, list[FileId]] = {}

@@ -1,0 +1,63 @@
+"""Beside engines that know no head: what they did to a commit while its writer had lost the lock.
+
+Apache Hudi goes by the lock alone. A writer that loses it between its last look at the timeline and
+its completed file must look once more, before it tells anyone that it has committed.
+"""
+
+from __future__ import annotations
+
+from hoodoo.concurrency.conflict import by_bucket, touched_by
+from hoodoo.concurrency.heartbeat import read_beat
+from hoodoo.concurrency.others import WRITER_KEY, load_other
+from hoodoo.env import Env
+from hoodoo.errors import NotFound
+from hoodoo.format.timeline import Metadata
+from hoodoo.model.commit import CommitMetadata
+from hoodoo.model.instant import Action, Instant
+from hoodoo.model.paths import TimelinePaths
+from hoodoo.timeline.load import instant_path, load_rollback_targets, load_timeline, read_commit
+from hoodoo.timeline.timeline import Timeline
+
+
+def why_void(
+    env: Env, where: TimelinePaths, inflight: Instant, metadata: Metadata, *, known: Timeline
+) -> str | None:
+    """Why an instant that was completed without the lock cannot stand; None if it can.
+
+    `known` is the timeline that it was decided on. Order: timeline; the instant's inflight file;
+    what others did that it does not know of; its own files.
+    """
+    now, time = load_timeline(env, where), inflight.requested_time
+    if not env.storage.exists(instant_path(where, inflight)):
+        return "another engine rolled it back"
+    rollback = load_rollback_targets(env, where, now.pending).get(time)
+    if rollback is not None:
+        return f"rollback {rollback} of another engine is about it"
+    if not isinstance(metadata, CommitMetadata):
+        return None
+    seen = {instant for instant in known if instant.is_completed}
+    mine = {by_bucket(group) for group in touched_by(metadata)}
+    for instant in now:
+        if instant in seen or instant.requested_time == time or _is_ours(env, where, instant):
+            continue
+        if instant.action is Action.RESTORE:
+            return f"{instant} of another engine takes commits back"
+        other = load_other(env, where, instant)
+        if other is not None and mine.intersection(map(by_bucket, other.touched)):
+            return f"{instant} of another engine touches the same file groups"
+    for _, stat in metadata.stats():
+        if stat.path and not env.storage.exists(stat.path):
+            return f"another engine deleted {stat.path}"
+    return None
+
+
+def _is_ours(env: Env, where: TimelinePaths, instant: Instant) -> bool:
+    """Whether an instant was made by an engine that knows the head, and so knows this commit."""
+    if instant.is_completed:
+        if not instant.action.writes_data:
+            return False
+        return WRITER_KEY in read_commit(env, where, instant).extra_metadata
+    try:
+        return read_beat(env, instant.requested_time) is not None
+    except NotFound:
+        return False

@@ -1,0 +1,74 @@
+"""What writes and rollbacks leave below `.hoodie`, as one listing shows it.
+
+A listing goes by path, and the timeline sorts behind everything that is looked at here. So an
+instant whose marker or heartbeat was seen is on the timeline of the same listing, unless it has
+ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hoodoo.model import paths
+from hoodoo.model.instant import InstantTime, is_instant_time
+from hoodoo.storage.base import ObjectInfo
+from hoodoo.table.ref import TableRef
+from hoodoo.timeline.load import timeline_of
+from hoodoo.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Everything of ours below `.hoodie`, and the timeline."""
+
+    timeline: Timeline
+    heartbeats: Mapping[InstantTime, ObjectInfo]
+    marked: frozenset[InstantTime]
+    """Instants that have marker files."""
+    completions: Sequence[ObjectInfo]
+    finals: Mapping[InstantTime, ObjectInfo]
+    notes: Mapping[InstantTime, ObjectInfo]
+    staged: Sequence[ObjectInfo]
+    probes: Sequence[ObjectInfo]
+    latest_ms: int
+    """The newest modification time of all: the store's clock is not behind it."""
+
+
+def load_traces(ref: TableRef) -> Traces:
+    """The traces of a table, in one listing."""
+    entries = list(ref.env.storage.list(paths.META, recursive=True))
+    return Traces(
+        timeline=timeline_of(entries, ref.properties.timeline),
+        heartbeats=dict(_by_instant(entries, paths.HEARTBEATS)),
+        marked=frozenset(time for time, _ in _below(entries, paths.MARKERS)),
+        completions=[entry for _, entry in _below(entries, paths.COMPLETIONS)],
+        finals=dict(_by_instant(entries, paths.FINALS)),
+        notes=dict(_by_instant(entries, paths.SWEEPS)),
+        staged=_in(entries, paths.STAGED),
+        probes=_in(entries, paths.PROBES),
+        latest_ms=max((entry.modified_ms for entry in entries), default=0),
+    )
+
+
+def _in(entries: Sequence[ObjectInfo], directory: str) -> list[ObjectInfo]:
+    return [entry for entry in entries if entry.path.startswith(f"{directory}/")]
+
+
+def _below(
+    entries: Sequence[ObjectInfo], directory: str
+) -> Iterator[tuple[InstantTime, ObjectInfo]]:
+    """Objects in the sub-directories of instants."""
+    for entry in _in(entries, directory):
+        name = entry.path[len(directory) + 1 :].partition("/")[0]
+        if is_instant_time(name):
+            yield InstantTime(name), entry
+
+
+def _by_instant(
+    entries: Sequence[ObjectInfo], directory: str
+) -> Iterator[tuple[InstantTime, ObjectInfo]]:
+    """Objects that have the name of an instant."""
+    for time, entry in _below(entries, directory):
+        if entry.path == f"{directory}/{time}":
+            yield time, entry

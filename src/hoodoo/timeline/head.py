@@ -1,0 +1,148 @@
+"""The head on storage: read with its version, and replaced by condition.
+
+One object per table decides. A decision is taken when a conditional replace of the head lands;
+whoever read the head before that, and then was paused for however long, cannot decide any more.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import replace
+
+from hoodoo.env import Env
+from hoodoo.errors import (
+    AlreadyExists,
+    FormatError,
+    HeadMoved,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    StorageError,
+    naming,
+)
+from hoodoo.format import json_object
+from hoodoo.model import paths
+from hoodoo.model.decision import Decision, DecisionKind, Head
+from hoodoo.model.instant import InstantTime
+
+INLINE_BYTES = 64 * 1024
+"""Larger contents are staged: everyone who decides reads the head."""
+
+_ATTEMPTS = 5
+_PAUSE_S = 0.2
+
+
+def read_head(env: Env) -> Head:
+    """The head as it is now."""
+    try:
+        found = env.storage.read_version(paths.HEAD)
+    except NotFound:
+        return Head()
+    with naming(paths.HEAD):
+        return Head(json_object.decode(found.data, Decision), found.etag)
+
+
+def prepare_decision(
+    env: Env,
+    head: Head,
+    kind: DecisionKind,
+    instant: InstantTime,
+    path: str,
+    data: bytes,
+    *,
+    owner: str,
+    latest: InstantTime,
+    needs: str | None = None,
+) -> Decision:
+    """The decision that is to follow this head; a large content is staged.
+
+    Crash: a staged object that no head names; sweep takes it.
+    """
+    decision = Decision(
+        number=head.number + 1,
+        kind=kind,
+        instant=instant,
+        owner=owner,
+        path=path,
+        latest=max(filter(None, (head.latest, latest))),
+        needs=needs,
+        sha256=hashlib.sha256(data).hexdigest(),
+    )
+    if len(data) <= INLINE_BYTES:
+        return replace(decision, content=base64.b64encode(data).decode())
+    staged = paths.staged(instant, owner)
+    env.storage.put(staged, data)
+    return replace(decision, staged=staged)
+
+
+def content_of(env: Env, decision: Decision) -> bytes:
+    """What the file of a decision is to hold. Raises `NotFound` if it was staged, and is gone."""
+    with naming(paths.HEAD):
+        if decision.staged is not None:
+            data = env.storage.read(decision.staged)
+        else:
+            data = base64.b64decode(decision.content or "")
+        if hashlib.sha256(data).hexdigest() != decision.sha256:
+            raise FormatError(f"the content of decision {decision.number} is damaged")
+    return data
+
+
+def drop_staged(env: Env, decision: Decision) -> None:
+    """Remove the staged content of a decision that is carried out."""
+    if decision.staged is not None:
+        env.storage.delete(decision.staged)
+
+
+def take_head(env: Env, head: Head, decision: Decision, *, within_s: float) -> Head:
+    """Put a decision in the place of the one that it was made on; the new head.
+
+    Raises `HeadMoved` if someone else has decided: then this decision never lands, or it has
+    landed and was finished by whoever came next, as the timeline tells. Raises `OutcomeUnknown`
+    once a request was sent whose fate is not known: it may have landed, and may still land. Any
+    other error is raised before anything can have landed.
+    """
+    data, is_sent = json_object.encode(decision), False
+    until = env.clock.monotonic() + within_s
+    try:
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                env.clock.sleep(_PAUSE_S * attempt)
+            left_s = until - env.clock.monotonic()
+            if attempt and left_s <= 0:
+                break
+            try:
+                return Head(decision, _send(env, head, data, within_s=left_s))
+            except (PreconditionFailed, AlreadyExists):
+                if not is_sent:
+                    raise HeadMoved(decision.number, may_have_landed=False) from None
+            except OutcomeUnknown:
+                is_sent = True
+            found = _look(env)
+            if found is None:
+                continue
+            if found.decision == decision:
+                return found
+            if found.etag != head.etag:
+                raise HeadMoved(decision.number, may_have_landed=True)
+    except KeyboardInterrupt as error:  # it may have come while a request was under way
+        raise OutcomeUnknown(paths.HEAD, "interrupted; it may have landed") from error
+    except StorageError as error:
+        if not is_sent or isinstance(error, OutcomeUnknown):
+            raise
+        raise OutcomeUnknown(paths.HEAD, f"no answer, and then {error}") from error
+    raise OutcomeUnknown(paths.HEAD)
+
+
+def _send(env: Env, head: Head, data: bytes, *, within_s: float) -> str:
+    if head.etag is None:
+        return env.storage.create(paths.HEAD, data, within_s=within_s).etag
+    return env.storage.replace(paths.HEAD, data, if_match=head.etag, within_s=within_s).etag
+
+
+def _look(env: Env) -> Head | None:
+    """The head, after a request that got no answer; None if the store does not tell now."""
+    try:
+        return read_head(env)
+    except StorageError:
+        return None
