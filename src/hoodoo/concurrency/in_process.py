@@ -35,6 +35,9 @@ class InProcessLock:
         if not self._is_held:
             raise LeaseLost("the in_process lock is not held")
 
+    def ensure(self) -> None:
+        self.check()
+
     def is_unbroken(self) -> bool:
         return self._is_held
 

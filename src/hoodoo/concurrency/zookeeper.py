@@ -151,6 +151,10 @@ class ZooKeeperLock:
         if self._env.clock.monotonic() - confirmed > self._budget_s:
             raise self._lost("it was not confirmed in time")
 
+    def ensure(self) -> None:
+        # Nothing confirms it beside the work, so it is asked for: a look at one node is cheap.
+        self.confirm()
+
     def is_unbroken(self) -> bool:
         try:
             self.confirm()

@@ -29,6 +29,13 @@ class Fence(Protocol):
         Raises `LeaseLost`.
         """
 
+    def ensure(self) -> None:
+        """Make sure that the lock covers a publish that is sent now.
+
+        Without asking while the last confirmation is young enough, else by asking.
+        Raises `LeaseLost`.
+        """
+
     def is_unbroken(self) -> bool:
         """Ask whether nobody else can have had the lock since it was taken."""
 
