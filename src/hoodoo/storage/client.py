@@ -46,8 +46,7 @@ _NO_RETRY: Any = {"max_retries": 0}
 _BODY_REPEATS = 3
 _WRITE_BACKOFF_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 _IDLE_TIMEOUT = "5s"
-LARGE_TIMEOUT_S = 900.0
-"""At most, for one request that carries a whole large object; the client's default is 30 s."""
+_LARGE_TIMEOUT_S = 900.0  # one request carries the whole object; the default is 30 s
 # What publishes must land soon or never: a lock may be taken over 10 s after a holder's last
 # chance to send (concurrency/lease.py).
 SMALL_TIMEOUT_S = 10.0
@@ -76,6 +75,12 @@ def writer(place: TableUri, options: Mapping[str, str], timeout_s: float) -> Cli
     options = _with_default("pool_idle_timeout", _IDLE_TIMEOUT, options)
     options = _with_default("timeout", f"{round(timeout_s * 1000)}ms", options)
     return _client(place, options, _NO_RETRY)
+
+
+def large_timeout_s(limit_s: float | None) -> float:
+    """How long the upload of a large object takes at most, where this limit is wanted."""
+    wanted_s = _LARGE_TIMEOUT_S if limit_s is None else limit_s
+    return min(max(wanted_s, SMALL_TIMEOUT_S), _LARGE_TIMEOUT_S)
 
 
 def read(path: str, request: Callable[[], Result]) -> Result:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hoodoo.errors import NotFound, PreconditionFailed
 from hoodoo.storage.base import ObjectInfo, Version, WriteStream
 from hoodoo.storage.client import (
-    LARGE_TIMEOUT_S,
     SMALL_TIMEOUT_S,
     Client,
     EmptyRange,
+    large_timeout_s,
     read,
     reader,
     write,
@@ -56,9 +56,7 @@ class ObjectStorage:
 
     @cached_property
     def _large_writes(self) -> Client:
-        wanted_s = self._upload_limit_s or LARGE_TIMEOUT_S
-        limit_s = min(max(wanted_s, SMALL_TIMEOUT_S), LARGE_TIMEOUT_S)
-        return writer(self._place, self._options, limit_s)
+        return writer(self._place, self._options, large_timeout_s(self._upload_limit_s))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_reopen, (self.uri, self._options, self._upload_limit_s))
