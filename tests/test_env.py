@@ -44,6 +44,14 @@ def test_storage_options_travel() -> None:
     assert again.storage._options == options
 
 
+def test_the_limit_of_uploads_travels() -> None:
+    env = Env.of("s3://bucket/t", {"aws_region": "mars-1"}, upload_limit_s=123.5)
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(env))))
+    assert isinstance(again.storage, ObjectStorage)
+    assert again.storage._upload_limit_s == 123.5
+    assert again.storage_options == {"aws_region": "mars-1"}
+
+
 def test_an_env_made_by_hand_keeps_its_storage() -> None:
     env = Env(TracedStorage(MemoryStorage("by-hand")), clock=SystemClock(), ids=SystemIds())
     env.storage.create("a", b"1")

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from hoodoo.storage import open_storage
 from hoodoo.storage.base import Storage
+from hoodoo.storage.deadline import monotonic
 
 
 class Timer(Protocol):
@@ -137,13 +138,6 @@ class _ThreadLine:
 _lines: dict[str, _ThreadLine] = {}
 
 
-def _monotonic() -> float:
-    """Seconds that also count while the machine is suspended: leases run out meanwhile."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
-
-
 class SystemClock:
     """The machine's clock, and threads for `every`."""
 
@@ -151,7 +145,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        return _monotonic()
+        return monotonic()
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -194,10 +188,17 @@ class Env:
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, uri: str, storage_options: Mapping[str, str] | None = None) -> Env:
-        """The real world, for the table at `uri`."""
+    def of(
+        cls,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        upload_limit_s: float | None = None,
+    ) -> Env:
+        """The real world, for the table at `uri`; see `open_storage`."""
         options = dict(storage_options or {})
-        return cls(open_storage(uri, options), storage_options=options)
+        storage = open_storage(uri, options, upload_limit_s=upload_limit_s)
+        return cls(storage, storage_options=options)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (self.storage, dict(self.storage_options)))

@@ -18,7 +18,7 @@ from support.contender import contender
 
 from hoodoo.concurrency.locks import held, lock_of
 from hoodoo.concurrency.owner import holder_of
-from hoodoo.errors import LockTimeout
+from hoodoo.errors import LeaseLost, LockTimeout
 from hoodoo.format.lease import decode
 from hoodoo.model import paths
 from hoodoo.table.create import create_table
@@ -155,6 +155,7 @@ def test_in_process(tmp_path: Path) -> None:
                 most[0] = max(most[0], inside[0])
                 time.sleep(0.0001)
                 lock.confirm()
+                lock.ensure()
                 lock.check()
                 inside[0] -= 1
 
@@ -165,6 +166,8 @@ def test_in_process(tmp_path: Path) -> None:
         thread.join()
     assert most == [1]
     brief = open_ref(ref.uri, {**options, f"{PREFIX}.wait_time_ms": 10})
+    with pytest.raises(LeaseLost):
+        lock_of(brief, "look").ensure()
     with held(ref, "begin"):
         with pytest.raises(LockTimeout, match=rf"process {os.getpid()} \(begin\)"):
             held(brief, "commit").__enter__()

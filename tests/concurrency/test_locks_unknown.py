@@ -83,8 +83,8 @@ def test_an_acquisition_that_is_interrupted(
     """Someone presses Ctrl-C after the write has landed, before anybody knows."""
     ref = machines.open("a")
 
-    def create(path: str, data: bytes) -> None:
-        machines.store.create(path, data)
+    def create(path: str, data: bytes, *, within_s: float | None = None) -> None:
+        machines.store.create(path, data, within_s=within_s)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(lossy(ref), "create", create)

@@ -111,7 +111,8 @@ def test_one_has_it_and_then_the_other(table: Table) -> None:
     first.release()
     until(lambda: second.try_acquire() is None)
     second.confirm()
-    for call in (first.check, first.confirm):
+    second.ensure()
+    for call in (first.check, first.confirm, first.ensure):
         with pytest.raises(LeaseLost):
             call()
     second.release()
@@ -254,14 +255,15 @@ def test_another_session_is_noticed_at_once(table: Table) -> None:
     drop_connection(ref.env, place_of(ref))
 
 
-def test_a_node_that_someone_deleted(table: Table) -> None:
+@pytest.mark.parametrize("call", ["confirm", "ensure"])
+def test_a_node_that_someone_deleted(table: Table, call: str) -> None:
     lock = table.lock()
     assert lock.try_acquire() is None
     place = place_of(table.ref)
     client = connection(table.ref.env, place)
     client.delete(f"{place.path}/{table.queue()[0]}")
     with pytest.raises(LeaseLost, match="gone"):
-        lock.confirm()
+        getattr(lock, call)()
     with pytest.raises(LeaseLost):
         lock.check()
     lock.release()

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hoodoo.errors import AlreadyExists, ConfigError, NotFound, PreconditionFailed, StorageError
-from hoodoo.storage import disk, open_storage
+from hoodoo.errors import (
+    AlreadyExists,
+    ConfigError,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    StorageError,
+)
+from hoodoo.storage import disk, local, open_storage
 from hoodoo.storage.base import Storage
 from hoodoo.storage.local import LocalStorage
 from hoodoo.testing.contract import StorageContract
@@ -437,3 +448,161 @@ def test_checksum_files_of_hadoop_go_with_the_file_that_they_are_about(tmp_path:
     written_by_hadoop()
     storage.delete("d/file")
     assert not checksum.exists()
+
+
+# A disk that does not sync, or not in time
+
+
+class FailingDisk:
+    """`fsync` as it is on a disk that fails, or refuses only, to sync directories."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fails = False
+        self.synced: list[str] = []
+        self._fsync = os.fsync
+        monkeypatch.setattr(os, "fsync", self)
+
+    def __call__(self, descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            if self.fails:
+                raise OSError(errno.EIO, "Input/output error")
+            self.synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        self._fsync(descriptor)
+
+
+@pytest.fixture
+def disk_that_fails(monkeypatch: pytest.MonkeyPatch) -> FailingDisk:
+    return FailingDisk(monkeypatch)
+
+
+@pytest.mark.parametrize("way", ["create", "open_write", "replace"])
+def test_no_refusal_before_what_is_there_is_synced(
+    storage: LocalStorage, root: Path, disk_that_fails: FailingDisk, way: str
+) -> None:
+    """Whoever tries again after a failed sync takes its own bytes for safe when it finds them."""
+    etag = storage.create("d/old", b"1").etag
+    streams = [storage.open_write("d/new") for _ in range(3)]
+
+    def write() -> None:
+        match way:
+            case "create":
+                storage.create("d/new", b"mine")
+            case "replace":
+                storage.replace("d/old", b"mine", if_match=etag)
+            case "open_write":
+                stream = streams.pop()
+                stream.write(b"mine")
+                stream.close()
+
+    disk_that_fails.fails = True
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown, match="not synced"):
+            write()
+        assert storage.read("d/old" if way == "replace" else "d/new") == b"mine"
+    disk_that_fails.fails = False
+    disk_that_fails.synced.clear()
+    with pytest.raises(PreconditionFailed if way == "replace" else AlreadyExists):
+        write()
+    assert str(root / "d") in disk_that_fails.synced
+
+
+def test_no_refusal_before_a_version_that_came_meanwhile_is_synced(
+    storage: LocalStorage, root: Path, disk_that_fails: FailingDisk
+) -> None:
+    """It comes after the first look at the etag, and before the lock of the directory is had."""
+    for fails, expected in ((True, OutcomeUnknown), (False, PreconditionFailed)):
+        etag = storage.put("d/a", b"1").etag
+        outcomes: list[StorageError] = []
+        descriptor = os.open(root / "d", os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            thread = _started(
+                lambda etag=etag: storage.replace("d/a", b"2", if_match=etag), outcomes
+            )
+            _wait_until(lambda: any((root / local.TEMPORARY).iterdir()))
+            (root / "other").write_bytes(b"3")
+            os.rename(root / "other", root / "d" / "a")
+            disk_that_fails.fails = fails
+            disk_that_fails.synced.clear()
+        finally:
+            os.close(descriptor)
+        thread.join(timeout=30)
+        disk_that_fails.fails = False
+        assert [type(outcome) for outcome in outcomes] == [expected]
+        assert (str(root / "d") in disk_that_fails.synced) == (not fails)
+        assert storage.read("d/a") == b"3"
+
+
+def test_a_delete_that_was_not_synced_is_not_done_the_next_time(
+    storage: LocalStorage, root: Path, disk_that_fails: FailingDisk
+) -> None:
+    storage.create("d/a", b"1")
+    storage.create("d/keep", b"")
+    disk_that_fails.fails = True
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown, match="not synced"):
+            storage.delete("d/a")
+    disk_that_fails.fails = False
+    disk_that_fails.synced.clear()
+    storage.delete("d/a")
+    assert disk_that_fails.synced == [str(root / "d")]
+    assert not storage.exists("d/a")
+
+
+def test_a_disk_that_is_slow_publishes_nothing_after_the_deadline(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etag = storage.create("d/a", b"1").etag
+    fsync = os.fsync
+
+    def slow(descriptor: int) -> None:
+        time.sleep(0.2)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    for action in (
+        lambda: storage.create("d/b", b"2", within_s=0.1),
+        lambda: storage.replace("d/a", b"2", if_match=etag, within_s=0.1),
+    ):
+        with pytest.raises(StorageError, match="time for it ran out") as raised:
+            action()
+        assert type(raised.value) is StorageError
+    assert [info.path for info in storage.list("", recursive=True)] == ["d/a"]
+    assert storage.read("d/a") == b"1"
+    assert storage.stale_temporaries(older_than_ms=0) == []
+
+
+def test_the_wait_for_a_lock_counts_for_the_deadline(storage: LocalStorage, root: Path) -> None:
+    etag = storage.create("d/a", b"1").etag
+    outcomes: list[StorageError] = []
+    descriptor = os.open(root / "d", os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        thread = _started(
+            lambda: storage.replace("d/a", b"2", if_match=etag, within_s=0.2), outcomes
+        )
+        time.sleep(0.4)
+    finally:
+        os.close(descriptor)
+    thread.join(timeout=30)
+    assert [type(outcome) for outcome in outcomes] == [StorageError]
+    assert storage.read("d/a") == b"1"
+
+
+def _started(action: Callable[[], object], failures: list[StorageError]) -> threading.Thread:
+    def run() -> None:
+        try:
+            action()
+        except StorageError as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.001)

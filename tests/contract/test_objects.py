@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hoodoo.errors import ConfigError, NotFound, StorageError
-from hoodoo.storage import objects, open_storage, probe_conditions
+from hoodoo.storage import client, objects, open_storage, probe_conditions
 from hoodoo.storage.base import Storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.testing.contract import StorageContract
@@ -104,6 +105,22 @@ def test_nobody_listens() -> None:
     with pytest.raises(StorageError) as raised:
         storage.read("a")
     assert type(raised.value) is StorageError
+
+
+def test_nobody_is_knocked_for_after_the_deadline() -> None:
+    storage = open_storage("s3://b/t", _options("http://127.0.0.1:1"))
+    began = time.monotonic()
+    with pytest.raises(StorageError, match="busy or away") as raised:
+        storage.create("a", b"", within_s=0.3)
+    assert type(raised.value) is StorageError
+    assert time.monotonic() - began < 2  # without a deadline: 3 s and more
+
+
+@pytest.mark.parametrize(
+    ("wanted_s", "limit_s"), [(None, 900), (1, 10), (10, 10), (150.5, 150.5), (3600, 900)]
+)
+def test_limits_of_uploads(wanted_s: float | None, limit_s: float) -> None:
+    assert client.large_timeout_s(wanted_s) == limit_s
 
 
 def test_http_must_be_allowed() -> None:
@@ -211,6 +228,16 @@ def test_parquet_is_read_in_few_requests(s3: S3Server, proxy: FaultyProxy) -> No
     # The tail, and per row group (of three, the last partly in the tail) one coalesced range.
     assert requests("large", None) <= 5
     assert requests("large", ["c2"]) <= 4
+
+
+@pytest.mark.server
+def test_a_version_is_one_request(s3: S3Server, proxy: FaultyProxy) -> None:
+    options = dict(s3.options) | {"aws_endpoint": proxy.endpoint}
+    storage = open_storage(s3.uri(str(uuid.uuid4())), options)
+    storage.create("a", b"1")
+    proxy.requests.clear()
+    assert storage.read_version("a").data == b"1"
+    assert len(proxy.requests) == 1
 
 
 # The probe

@@ -10,7 +10,10 @@ from hudi import HudiTableBuilder
 
 import hoodoo
 from hoodoo.errors import NoSuchTable, StorageError, TableExists
-from hoodoo.table.ref import open_ref
+from hoodoo.model import paths
+from hoodoo.storage.objects import ObjectStorage
+from hoodoo.table.create import create_table
+from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.testing.servers import S3Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
@@ -62,6 +65,31 @@ def test_an_executor_rebuilds_an_opened_table(s3: S3Server) -> None:
     history(uri, "cow", dict(s3.options))
     ref = pickle.loads(pickle.dumps(open_ref(uri, dict(s3.options))))
     assert len(ref.load_timeline().commits) == 3
+
+
+@pytest.mark.server
+def test_uploads_end_before_their_writer_counts_as_dead(s3: S3Server) -> None:
+    """Half the silence after which it is dead, by the settings that its heartbeat goes by."""
+    uri, options = s3.uri("limits"), dict(s3.options)
+    beats = {
+        "hoodie.client.heartbeat.interval_in_ms": "20000",
+        "hoodie.client.heartbeat.tolerable.misses": "3",
+    }
+
+    def limit_s(ref: TableRef) -> float | None:
+        executors = pickle.loads(pickle.dumps(ref)).env.storage
+        assert isinstance(executors, ObjectStorage)
+        return executors._upload_limit_s
+
+    made = create_table(uri, schema=SCHEMA, record_key="id", options={**options, **beats})
+    assert limit_s(made) == 30
+    assert limit_s(open_ref(uri, options)) == 300
+    assert limit_s(open_ref(uri, {**options, **beats})) == 30
+
+    storage = made.env.storage
+    lines = "".join(f"{key}={value}\n" for key, value in beats.items())
+    storage.put(paths.PROPERTIES, storage.read(paths.PROPERTIES) + lines.encode())
+    assert limit_s(open_ref(uri, options)) == 30
 
 
 @pytest.mark.server

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -129,6 +131,76 @@ def test_a_store_that_is_busy_is_asked_again(
     assert not storage.exists("b")
 
 
+def test_no_request_comes_after_the_deadline(
+    storage: Storage, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_WRITE_BACKOFF_S", (0.05,) * 100)  # 5 s and more
+    etag = storage.create("a", b"1").etag
+
+    def write(way: str, within_s: float | None) -> None:
+        if way == "create":
+            storage.create("b", b"2", within_s=within_s)
+        else:
+            storage.replace("a", b"2", if_match=etag, within_s=within_s)
+
+    for way in ("create", "replace"):
+        proxy.faults = [Fault(answer=(503, "SlowDown"))] * 1000
+        proxy.arrivals.clear()
+        began = time.monotonic()
+        with pytest.raises(StorageError, match="busy") as raised:
+            write(way, 0.5)
+        assert type(raised.value) is StorageError
+        assert len(proxy.arrivals) > 2
+        assert max(proxy.arrivals) < began + 0.5 + 0.2  # for the way of the last one
+        proxy.arrivals.clear()
+        with pytest.raises(StorageError, match="time for it ran out") as raised:
+            write(way, -0.001)
+        assert type(raised.value) is StorageError
+        assert proxy.arrivals == []
+    proxy.faults = []
+    assert not storage.exists("b")
+    assert storage.read("a") == b"1"
+
+
+def test_a_busy_store_is_asked_again_while_there_is_time(
+    storage: Storage, proxy: FaultyProxy
+) -> None:
+    proxy.faults = [Fault(answer=(429, "TooManyRequests"))] * 2
+    etag = storage.create("a", b"1", within_s=60).etag
+    proxy.faults = [Fault(answer=(429, "TooManyRequests")), ANSWER_LOST]
+    with pytest.raises(OutcomeUnknown):
+        storage.replace("a", b"2", if_match=etag, within_s=60)
+    assert storage.read("a") == b"2"
+
+
+LARGE = b"x" * (9 << 20)
+
+
+def test_an_upload_ends_with_its_limit(
+    s3: S3Server, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "SMALL_TIMEOUT_S", 0.1)  # the least that a limit can be
+    options = dict(s3.options) | {"aws_endpoint": proxy.endpoint}
+    made = open_storage(s3.uri(str(uuid.uuid4())), options, upload_limit_s=1.5)
+    for storage in (made, pickle.loads(pickle.dumps(made))):
+        proxy.faults = [HANGS]
+        began = time.monotonic()
+        with pytest.raises(OutcomeUnknown):
+            storage.create("a", LARGE)
+        assert 1.4 < time.monotonic() - began < 8
+        storage.delete("a")
+
+
+def test_the_time_out_of_the_user_wins_over_the_limit(s3: S3Server, proxy: FaultyProxy) -> None:
+    options = dict(s3.options) | {"aws_endpoint": proxy.endpoint, "timeout": "1s"}
+    storage = open_storage(s3.uri(str(uuid.uuid4())), options, upload_limit_s=600)
+    proxy.faults = [HANGS]
+    began = time.monotonic()
+    with pytest.raises(OutcomeUnknown):
+        storage.create("a", LARGE)
+    assert time.monotonic() - began < 8
+
+
 @pytest.mark.parametrize("answer", [(400, "BadRequest"), (403, "AccessDenied"), (501, "Strange")])
 def test_refusals_and_strange_answers(
     storage: Storage, proxy: FaultyProxy, answer: tuple[int, str]
@@ -150,6 +222,8 @@ def test_reads_try_again(storage: Storage, proxy: FaultyProxy) -> None:
     ):
         proxy.faults = [fault]
         assert storage.read("d/a") == b"12"
+        proxy.faults = [fault]
+        assert storage.read_version("d/a").data == b"12"
         proxy.faults = [fault]
         assert storage.open_read("d/a").read() == b"12"
         proxy.faults = [fault]

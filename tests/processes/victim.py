@@ -45,8 +45,8 @@ class Fate(TracedStorage):
         self._ends: list[list[str]] = spec.get("ends", [])
         self.begun = 0
 
-    def create(self, path: str, data: bytes) -> ObjectInfo:
-        made = super().create(path, data)
+    def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
+        made = super().create(path, data, within_s=within_s)
         self._meet("after create", path)
         return made
 

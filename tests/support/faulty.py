@@ -10,7 +10,7 @@ from typing import Any
 from hoodoo.errors import OutcomeUnknown
 from hoodoo.storage.base import Storage
 
-VERBS = ("create", "put", "replace", "delete", "stat", "read")
+VERBS = ("create", "put", "replace", "delete", "stat", "read", "read_version")
 
 
 @dataclass
@@ -45,11 +45,11 @@ class FaultyStorage:
         if name not in VERBS:
             return verb
 
+        named = "read" if name == "read_version" else name  # one request, whichever it is
+
         def called(path: str, *args: Any, **kwargs: Any) -> Any:
-            self._before(name, path)
-            fault = next(
-                (f for f in self.faults if f.verb == name and re.search(f.part, path)), None
-            )
+            self._before(named, path)
+            fault = next((f for f in self.faults if f.hits(named, path)), None)
             if fault is None:
                 return verb(path, *args, **kwargs)
             fault.times -= 1

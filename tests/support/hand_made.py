@@ -48,6 +48,8 @@ class _Held:
 
     def check(self) -> None: ...
 
+    def ensure(self) -> None: ...
+
 
 HELD = _Held()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import TypeVar
 
 from hoodoo.errors import OutcomeUnknown, StorageError
@@ -37,13 +38,15 @@ class LossyStorage(TracedStorage):
             with suppress(StorageError):
                 self._under_way.pop(0)()
 
-    def create(self, path: str, data: bytes) -> ObjectInfo:
-        return self._lose(path, lambda: super(LossyStorage, self).create(path, data))
+    def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
+        create = partial(super().create, path, data, within_s=within_s)
+        return self._lose(path, create)
 
-    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
-        return self._lose(
-            path, lambda: super(LossyStorage, self).replace(path, data, if_match=if_match)
-        )
+    def replace(
+        self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
+    ) -> ObjectInfo:
+        replace = partial(super().replace, path, data, if_match=if_match, within_s=within_s)
+        return self._lose(path, replace)
 
     def delete(self, path: str) -> None:
         self._lose(path, lambda: super(LossyStorage, self).delete(path))

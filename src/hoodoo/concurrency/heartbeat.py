@@ -28,6 +28,7 @@ from hoodoo.format import json_object
 from hoodoo.model import paths
 from hoodoo.model.attempt import Beat
 from hoodoo.model.instant import InstantTime
+from hoodoo.storage.base import Version
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.instants import new_time
 from hoodoo.timeline.settled import create_settled, delete_settled, replace_settled
@@ -128,10 +129,9 @@ class Heartbeat:
 
     def _look(self, sent: Beat, sent_at: float) -> None:
         """A beat failed, or its answer was lost: whose is the file, and which beat is in it?"""
-        path, looked_at = paths.heartbeat(self.instant), self._env.clock.monotonic()
+        looked_at = self._env.clock.monotonic()
         try:
-            etag = self._env.storage.stat(path).etag
-            body = read_beat(self._env, self.instant)
+            body, version = read_heartbeat(self._env, self.instant)
         except NotFound:
             self._lose("its heartbeat is gone")
             return
@@ -143,11 +143,11 @@ class Heartbeat:
             return
         if own == sent:
             self.attempt, self._confirmed_at = sent, sent_at
-        elif etag != self._etag:
+        elif version.etag != self._etag:
             # Another process of this attempt has beaten, after the file was last seen.
             self.attempt = replace(self.attempt, seq=own.seq)
             self._confirmed_at = max(self._confirmed_at, self._seen_at)
-        self._etag, self._seen_at = etag, looked_at
+        self._etag, self._seen_at = version.etag, looked_at
 
     def _own(self, body: Beat | None) -> Beat | None:
         """The body if this attempt wrote it; if not, the instant is lost."""
@@ -186,14 +186,13 @@ def take_over(ref: TableRef, instant: InstantTime, *, kind: str) -> Heartbeat:
     """
     env, path = ref.env, paths.heartbeat(instant)
     try:
-        etag = env.storage.stat(path).etag
-        present = read_beat(env, instant)
+        present, version = read_heartbeat(env, instant)
     except NotFound:
         return _created(env, instant, _first_beat(ref, kind))
     beat = replace(_first_beat(ref, kind), epoch=present.epoch + 1 if present else 1)
     sent_at = env.clock.monotonic()
     try:
-        etag = replace_settled(env, path, json_object.encode(beat), if_match=etag)
+        etag = replace_settled(env, path, json_object.encode(beat), if_match=version.etag)
     except PreconditionFailed:
         raise HeartbeatLost(f"instant {instant} moved while it was being taken over") from None
     return _beating(env, instant, beat, etag=etag, sent_at=sent_at)
@@ -201,7 +200,16 @@ def take_over(ref: TableRef, instant: InstantTime, *, kind: str) -> Heartbeat:
 
 def read_beat(env: Env, instant: InstantTime) -> Beat | None:
     """The body of a heartbeat; None if it is not one of ours. Raises `NotFound`."""
-    data = env.storage.read(paths.heartbeat(instant))
+    return _decoded(env.storage.read(paths.heartbeat(instant)))
+
+
+def read_heartbeat(env: Env, instant: InstantTime) -> tuple[Beat | None, Version]:
+    """The body of a heartbeat as `read_beat` gives it, and the version that it is of."""
+    version = env.storage.read_version(paths.heartbeat(instant))
+    return _decoded(version.data), version
+
+
+def _decoded(data: bytes) -> Beat | None:
     try:
         return json_object.decode(data, Beat)
     except FormatError:

@@ -7,6 +7,8 @@ from hoodoo.concurrency.owner import Owner, holder_of
 from hoodoo.env import Env
 from hoodoo.errors import LeaseLost, Unsupported
 
+_BUDGET_S = 10.0
+
 # Who is inside, for the messages of those who wait; written only by the one who is.
 _inside: dict[str, str] = {}
 
@@ -34,6 +36,12 @@ class InProcessLock:
     def check(self) -> None:
         if not self._is_held:
             raise LeaseLost("the in_process lock is not held")
+
+    def ensure(self) -> None:
+        self.check()
+
+    def budget_s(self) -> float:
+        return _BUDGET_S
 
     def is_unbroken(self) -> bool:
         return self._is_held

@@ -7,7 +7,8 @@ lease is renewed; each write differs in its bytes, so that each makes a version 
 Why two never publish at once
 - The holder may publish only within the *publish budget* (a quarter of the lease, at most 10 s)
   after it sent its last write that is known to have landed, by its own monotonic clock. `check`
-  says so without asking; `confirm` writes, and so starts the budget anew.
+  says so without asking; `confirm` writes, and so starts the budget anew; `ensure` writes only
+  when half the budget is over, and so leaves half of it to what is sent next.
 - A contender takes the lock only by replacing a version that it has itself seen unchanged for
   twice the holder's publish budget, by its own monotonic clock, counted from the answer that
   first showed it. That version landed before the answer, and its budget began before it landed.
@@ -124,7 +125,7 @@ class LeaseLock:
         self._timer: Timer | None = None
 
     def try_acquire(self) -> Holder | None:
-        """Order: stat; read, if the version is new; create or replace.
+        """Order: read; next time stat, and read if the version is new; create or replace.
 
         Crash: the lease ends by itself.
         """
@@ -160,6 +161,15 @@ class LeaseLock:
             raise self._lost("it is not held")
         if self._age_ms(held) > self._terms.publish_ms:
             raise self._lost("it was not confirmed in time")
+
+    def ensure(self) -> None:
+        held = self._held
+        if held is None or self._age_ms(held) * 2 >= self._terms.publish_ms:
+            self.confirm()
+
+    def budget_s(self) -> float:
+        held = self._held
+        return 0.0 if held is None else max(0.0, self._terms.publish_ms - self._age_ms(held)) / 1000
 
     def is_unbroken(self) -> bool:
         seen = self._look()
@@ -207,27 +217,24 @@ class LeaseLock:
         raise PreconditionFailed(self._terms.path, "the lock changes hands all the time")
 
     def _look(self, *, damaged_is_foreign: bool = False) -> Seen | None:
-        """The object as it is now; its body is read only if its version is new to us."""
+        """The object as it is now; a version that we know is only looked at, not read again."""
         storage, path = self._env.storage, self._terms.path
         try:
-            etag = storage.stat(path).etag
-            if self._seen is not None and self._seen.etag == etag:
+            if self._seen is not None and self._seen.etag == storage.stat(path).etag:
                 return self._seen
-            # The version is asked for before the body: a body that is newer than the version
-            # leads to a replace that fails.
-            known = self._env.clock.monotonic()
-            data = storage.read(path)
+            found = storage.read_version(path)  # both in one answer: the body is this version's
         except NotFound:
             self._seen = None
             return None
+        known = self._env.clock.monotonic()
         lease = None
         try:
             with naming(path):
-                lease = codec.decode(data)
+                lease = codec.decode(found.data)
         except FormatError:
             if not (damaged_is_foreign or self._terms.is_deleted):
                 raise
-        self._seen = Seen(etag, lease, data.decode(errors="replace"), known)
+        self._seen = Seen(found.etag, lease, found.data.decode(errors="replace"), known)
         return self._seen
 
     def _write(self, *, over: str | None) -> bool:

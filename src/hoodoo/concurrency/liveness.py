@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hoodoo.concurrency.heartbeat import read_beat
+from hoodoo.concurrency.heartbeat import read_heartbeat
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from hoodoo.env import Env
 from hoodoo.errors import NotFound
@@ -83,12 +83,12 @@ def pulse_at(ref: TableRef, instant: Instant, now_ms: int) -> Pulse | None:
     """
     env, time, expiry_ms = ref.env, instant.requested_time, default_expiry_ms(ref)
     try:
-        beaten_ms = env.storage.stat(paths.heartbeat(time)).modified_ms
-        beat = read_beat(env, time)
+        beat, version = read_heartbeat(env, time)
     except NotFound:
         pass
     else:
-        return Pulse(now_ms - beaten_ms, beat.expiry_ms if beat else expiry_ms, beat)
+        silent_ms = now_ms - version.modified_ms
+        return Pulse(silent_ms, beat.expiry_ms if beat else expiry_ms, beat)
     try:
         moved_ms = env.storage.stat(instant_path(ref.properties.timeline, instant)).modified_ms
     except NotFound:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hoodoo.concurrency.heartbeat import Heartbeat, read_beat
+from hoodoo.concurrency.heartbeat import Heartbeat, read_heartbeat
 from hoodoo.concurrency.liveness import store_time_ms
 from hoodoo.errors import HeartbeatLost, NotFound
-from hoodoo.model import paths
 from hoodoo.model.attempt import Beat
 from hoodoo.model.instant import InstantTime
 from hoodoo.table.ref import TableRef
@@ -23,13 +22,12 @@ def resume(ref: TableRef, instant: InstantTime, attempt: Beat, *, phase: str) ->
     Order: probe; heartbeat looked at; replaced by condition.
     Crash: the heartbeat ages.
     """
-    env, path = ref.env, paths.heartbeat(instant)
+    env = ref.env
     probed_at = env.clock.monotonic()
     now_ms = store_time_ms(env)
     seen_at = env.clock.monotonic()
     try:
-        info = env.storage.stat(path)
-        present = read_beat(env, instant)
+        present, version = read_heartbeat(env, instant)
     except NotFound:
         raise HeartbeatLost(f"instant {instant} is lost: its heartbeat is gone") from None
     if present is None or not present.is_same_attempt(attempt):
@@ -37,8 +35,8 @@ def resume(ref: TableRef, instant: InstantTime, attempt: Beat, *, phase: str) ->
         raise HeartbeatLost(f"instant {instant} is lost: taken over by {taken}")
     me = env.ids.process()
     beat = replace(present, host=me.host, pid=me.pid, phase=phase)
-    sent_at = probed_at - max(now_ms - info.modified_ms, 0) / 1000
-    heartbeat = Heartbeat(env, instant, beat, etag=info.etag, sent_at=sent_at, seen_at=seen_at)
+    sent_at = probed_at - max(now_ms - version.modified_ms, 0) / 1000
+    heartbeat = Heartbeat(env, instant, beat, etag=version.etag, sent_at=sent_at, seen_at=seen_at)
     heartbeat.beat()
     heartbeat.check()
     heartbeat.start()

@@ -151,6 +151,15 @@ class ZooKeeperLock:
         if self._env.clock.monotonic() - confirmed > self._budget_s:
             raise self._lost("it was not confirmed in time")
 
+    def ensure(self) -> None:
+        # Nothing confirms it beside the work, so it is asked for: a look at one node is cheap.
+        self.confirm()
+
+    def budget_s(self) -> float:
+        if self._confirmed is None:
+            return 0.0
+        return max(0.0, self._confirmed + self._budget_s - self._env.clock.monotonic())
+
     def is_unbroken(self) -> bool:
         try:
             self.confirm()

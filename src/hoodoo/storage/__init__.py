@@ -12,9 +12,12 @@ from hoodoo.storage.uri import parse_uri
 __all__ = ["open_storage", "probe_conditions"]
 
 
-def open_storage(uri: str, options: Mapping[str, str] | None = None) -> Storage:
+def open_storage(
+    uri: str, options: Mapping[str, str] | None = None, *, upload_limit_s: float | None = None
+) -> Storage:
     """The store below `uri`; `options` are the object store client's own (`aws_region`, ...).
 
+    `upload_limit_s`: how long an object store may take for a large object; a disk has no uploads.
     Opens no connection and checks no existence. Raises `ConfigError`.
     """
     place = parse_uri(uri)
@@ -23,7 +26,7 @@ def open_storage(uri: str, options: Mapping[str, str] | None = None) -> Storage:
     if place.scheme not in ("file", "memory"):
         from hoodoo.storage.objects import ObjectStorage
 
-        return ObjectStorage(place, options)
+        return ObjectStorage(place, options, upload_limit_s=upload_limit_s)
     for key in options:
         reason = f"{place.scheme} storage has no options"
         raise ConfigError(key=key, value="...", reason=reason)

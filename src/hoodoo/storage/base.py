@@ -33,6 +33,15 @@ class ObjectInfo:
     etag: str
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an object: its bytes, and what the store says of exactly these bytes."""
+
+    data: bytes
+    etag: str
+    modified_ms: int
+
+
 class WriteStream(Protocol):
     """A large new object in the making: visible after `close`, gone after `discard`.
 
@@ -106,17 +115,27 @@ class Storage(Protocol):
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """The bytes from `start`, at most `length`, none after the end. Raises `NotFound`."""
 
+    def read_version(self, path: str) -> Version:
+        """Bytes and etag of one and the same version, in one request. Raises `NotFound`."""
+
     def open_read(self, path: str) -> pa.NativeFile:
         """Random access to an object that nobody rewrites (data files). Raises `NotFound`."""
 
-    def create(self, path: str, data: bytes) -> ObjectInfo:
-        """Make a new object. Raises `AlreadyExists`, `OutcomeUnknown`."""
+    def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
+        """Make a new object. Raises `AlreadyExists`, `OutcomeUnknown`.
+
+        No request is begun later than `within_s` seconds after the call, which is counted while
+        the machine sleeps, too. If none got through until then: plain `StorageError`, as nothing
+        was done. What was begun in time ends within the store's own time-out.
+        """
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
         """Make or overwrite an object. Raises `OutcomeUnknown`."""
 
-    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
-        """Overwrite the version with this etag.
+    def replace(
+        self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
+    ) -> ObjectInfo:
+        """Overwrite the version with this etag; `within_s` is that of `create`.
 
         Raises `PreconditionFailed` (another version, or none), `OutcomeUnknown`.
         """

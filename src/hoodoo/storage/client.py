@@ -8,6 +8,7 @@ becomes `OutcomeUnknown`, and the protocol above looks. Clients for reads retry 
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import time
@@ -26,6 +27,7 @@ from hoodoo.errors import (
     PreconditionFailed,
     StorageError,
 )
+from hoodoo.storage.deadline import NEVER, Deadline
 from hoodoo.storage.uri import TableUri
 
 Client: TypeAlias = S3Store | GCSStore | AzureStore
@@ -44,10 +46,11 @@ _NO_RETRY: Any = {"max_retries": 0}
 _BODY_REPEATS = 3
 _WRITE_BACKOFF_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 _IDLE_TIMEOUT = "5s"
-_LARGE_TIMEOUT = "15min"  # one request carries the whole object; the default is 30 s
+_LARGE_TIMEOUT_S = 900.0  # one request carries the whole object; the default is 30 s
 # What publishes must land soon or never: a lock may be taken over 10 s after a holder's last
 # chance to send (concurrency/lease.py).
-_SMALL_TIMEOUT = "10s"
+SMALL_TIMEOUT_S = 10.0
+"""For a request that carries a small object."""
 
 # What obstore raises: its own tree, and these built-in ones.
 _FAILURES = (exceptions.BaseError, OSError, ValueError, NotImplementedError)
@@ -66,12 +69,18 @@ def reader(place: TableUri, options: Mapping[str, str]) -> Client:
     return _client(place, options, _READ_RETRY)
 
 
-def writer(place: TableUri, options: Mapping[str, str], *, large: bool) -> Client:
-    """A client for writes of small or of large objects."""
+def writer(place: TableUri, options: Mapping[str, str], timeout_s: float) -> Client:
+    """A client for writes, each over after `timeout_s`, unless the options set a time-out."""
     # A connection that the server closes just as we use it again makes an unknown outcome.
     options = _with_default("pool_idle_timeout", _IDLE_TIMEOUT, options)
-    options = _with_default("timeout", _LARGE_TIMEOUT if large else _SMALL_TIMEOUT, options)
+    options = _with_default("timeout", f"{round(timeout_s * 1000)}ms", options)
     return _client(place, options, _NO_RETRY)
+
+
+def large_timeout_s(limit_s: float | None) -> float:
+    """How long the upload of a large object takes at most, where this limit is wanted."""
+    wanted_s = _LARGE_TIMEOUT_S if limit_s is None else limit_s
+    return min(max(wanted_s, SMALL_TIMEOUT_S), _LARGE_TIMEOUT_S)
 
 
 def read(path: str, request: Callable[[], Result]) -> Result:
@@ -87,21 +96,23 @@ def read(path: str, request: Callable[[], Result]) -> Result:
             repeats -= 1
 
 
-def write(path: str, request: Callable[[], Result]) -> Result:
-    """The answer to a request that changes something, repeated while it surely did not."""
-    for pause_s in _WRITE_BACKOFF_S:
+def write(path: str, request: Callable[[], Result], deadline: Deadline = NEVER) -> Result:
+    """The answer to a request that changes something, repeated while it surely did not.
+
+    None is begun after the deadline, not even the first one.
+    """
+    pauses = iter(_WRITE_BACKOFF_S)
+    while True:
+        deadline.check(path)
         try:
             return request()
         except _FAILURES as error:
             if not _was_turned_away(str(error)):
                 raise _typed(path, error, writing=True) from error
-        time.sleep(pause_s * (0.5 + random.random()))
-    try:
-        return request()
-    except _FAILURES as error:
-        if _was_turned_away(str(error)):
-            raise StorageError(path, f"the store is busy or away: {_reason(error)}") from error
-        raise _typed(path, error, writing=True) from error
+            pause_s = next(pauses, math.inf) * (0.5 + random.random())
+            if pause_s == math.inf or pause_s > deadline.left_s():
+                raise StorageError(path, f"the store is busy or away: {_reason(error)}") from error
+        time.sleep(pause_s)
 
 
 def _was_turned_away(text: str) -> bool:

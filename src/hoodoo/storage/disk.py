@@ -13,6 +13,7 @@ from typing import BinaryIO, TypeVar
 
 from hoodoo.errors import OutcomeUnknown, PreconditionFailed
 from hoodoo.storage.base import ObjectInfo
+from hoodoo.storage.deadline import NEVER, Deadline
 
 _BUFFER_BYTES = 1 << 20
 _LOCK_WITHIN_S = 30.0
@@ -56,15 +57,35 @@ class Draft:
             os.unlink(self.name)
 
 
-def rename(draft: Draft, path: str, target: str, *, if_match: str | None = None) -> None:
+def rename(
+    draft: Draft,
+    path: str,
+    target: str,
+    *,
+    if_match: str | None = None,
+    deadline: Deadline = NEVER,
+) -> None:
     """Give the draft the name of an object, over the version with this etag if one is given."""
     directory, name = os.path.split(target)
     with opened(directory) as descriptor:
         with locked(descriptor):
-            if if_match is not None and etag_of(os.stat(name, dir_fd=descriptor)) != if_match:
-                raise PreconditionFailed(path)
-            os.rename(draft.name, name, dst_dir_fd=descriptor)
+            fits = if_match is None or etag_of(os.stat(name, dir_fd=descriptor)) == if_match
+            if fits:
+                deadline.check(path)
+                os.rename(draft.name, name, dst_dir_fd=descriptor)
+        # The other version, too, is synced before it is told of: see `sync_found`.
         sync(descriptor, path)
+    if not fits:
+        raise PreconditionFailed(path)
+
+
+def unlink(name: str, directory: int) -> bool:
+    """Take a file's name out of a directory; whether it was there."""
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def retrying(action: Callable[[], Result], *, making: str) -> Result:
@@ -122,11 +143,30 @@ def locked(descriptor: int) -> Iterator[None]:
 
 
 def sync(descriptor: int, path: str) -> None:
-    """Bring a directory to disk in which `path` was just changed."""
+    """Bring a directory to disk in which `path` was just changed, or found changed."""
     try:
         os.fsync(descriptor)
     except OSError as error:
-        raise OutcomeUnknown(path, f"done, but not synced to disk: {error.strerror}") from error
+        raise _not_synced(path, error) from error
+
+
+def sync_found(path: str, target: str) -> None:
+    """Bring an object's directory to disk before a write is refused because of that object.
+
+    It may be the writer's own, of a call whose sync failed: whoever then finds its own bytes
+    there takes them for safe.
+    """
+    try:
+        with opened(os.path.dirname(target)) as descriptor:
+            os.fsync(descriptor)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # gone meanwhile
+    except OSError as error:
+        raise _not_synced(path, error) from error
+
+
+def _not_synced(path: str, error: OSError) -> OutcomeUnknown:
+    return OutcomeUnknown(path, f"there, but not synced to disk: {error.strerror}")
 
 
 def is_locked(file: str) -> bool:

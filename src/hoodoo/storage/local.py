@@ -11,7 +11,8 @@ Compare-and-swap needs two steps, compare and rename. They happen under an exclu
 the *directory* of the object, which put and delete take too (create needs none: it cannot touch
 an object that is there). The kernel drops the lock with the process, and no lock file exists.
 
-When a verb returns, its effect is on disk: file, name, and directories made for it.
+When a verb returns, its effect is on disk: file, name, and directories made for it. When a write
+is refused because of an object that is there, that object is on disk, too.
 """
 
 from __future__ import annotations
@@ -25,8 +26,20 @@ from typing import TYPE_CHECKING
 
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, StorageError
 from hoodoo.model.paths import META, OWN
-from hoodoo.storage.base import ObjectInfo, PublishedOnExit
-from hoodoo.storage.disk import Draft, etag_of, is_locked, locked, opened, rename, retrying, sync
+from hoodoo.storage.base import ObjectInfo, PublishedOnExit, Version
+from hoodoo.storage.deadline import NEVER, Deadline
+from hoodoo.storage.disk import (
+    Draft,
+    etag_of,
+    is_locked,
+    locked,
+    opened,
+    rename,
+    retrying,
+    sync,
+    sync_found,
+    unlink,
+)
 from hoodoo.storage.uri import check_directory, check_path, check_range, is_text
 
 if TYPE_CHECKING:
@@ -81,6 +94,13 @@ class LocalStorage:
             # A length out of a damaged file must not become an allocation.
             return file.read(None if length is None else min(length, size))
 
+    def read_version(self, path: str) -> Version:
+        with _reading(path), open(self._full(path), "rb") as file:
+            # The open file is one version, whatever gets its name meanwhile. Of a foreign writer
+            # that writes in place the etag is the older one, with which a replace fails.
+            info = _info(path, os.fstat(file.fileno()))
+            return Version(file.read(), info.etag, info.modified_ms)
+
     def open_read(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
@@ -89,10 +109,12 @@ class LocalStorage:
         with _reading(path):
             return pa.OSFile(self._full(path), mode="rb")
 
-    def create(self, path: str, data: bytes) -> ObjectInfo:
+    def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
+        deadline = Deadline.within(within_s)
         if self.exists(path):
+            sync_found(path, self._full(path))
             raise AlreadyExists(path)
-        with self.open_write(path) as stream:
+        with self._open_write(path, deadline) as stream:
             stream.write(data)
             return stream.publish()
 
@@ -103,14 +125,21 @@ class LocalStorage:
             retrying(lambda: rename(draft, path, target), making=os.path.dirname(target))
             return draft.info(path)
 
-    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
-        target = self._full(path)
-        if not self.exists(path) or self.stat(path).etag != if_match:
+    def replace(
+        self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
+    ) -> ObjectInfo:
+        deadline, target = Deadline.within(within_s), self._full(path)
+        try:
+            present = self.stat(path)
+        except NotFound:
+            raise PreconditionFailed(path) from None
+        if present.etag != if_match:
+            sync_found(path, target)
             raise PreconditionFailed(path)
         with _writing(path), self._draft(data) as draft:
             _drop_checksum(target)
             try:
-                rename(draft, path, target, if_match=if_match)
+                rename(draft, path, target, if_match=if_match, deadline=deadline)
             except FileNotFoundError:
                 raise PreconditionFailed(path) from None
             return draft.info(path)
@@ -122,16 +151,21 @@ class LocalStorage:
             try:
                 with opened(directory) as descriptor:
                     with locked(descriptor):
-                        os.unlink(name, dir_fd=descriptor)
+                        was_there = unlink(name, descriptor)
+                    # What is gone already may be so by a call of ours whose sync failed.
                     sync(descriptor, path)
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return  # no such object
-        self._prune(os.path.dirname(path))
+        if was_there:
+            self._prune(os.path.dirname(path))
 
     def open_write(self, path: str) -> LocalWrite:
+        return self._open_write(path, NEVER)
+
+    def _open_write(self, path: str, deadline: Deadline) -> LocalWrite:
         target = self._full(path)
         with _writing(path):
-            return LocalWrite(path, target, Draft(f"{self._root}/{TEMPORARY}"))
+            return LocalWrite(path, target, Draft(f"{self._root}/{TEMPORARY}"), deadline)
 
     def stale_temporaries(self, *, older_than_ms: int = _ABANDONED_MS) -> Sequence[str]:
         """Paths of temporary files whose writers are dead; `delete` removes them.
@@ -204,10 +238,11 @@ class LocalStorage:
 class LocalWrite(PublishedOnExit):
     """A file in the making."""
 
-    def __init__(self, path: str, target: str, draft: Draft) -> None:
+    def __init__(self, path: str, target: str, draft: Draft, deadline: Deadline) -> None:
         self._path = path
         self._target = target
         self._draft = draft
+        self._deadline = deadline
         self._closed = False
 
     @property
@@ -237,10 +272,12 @@ class LocalWrite(PublishedOnExit):
         with _writing(self._path):
             try:
                 self._draft.seal()
+                self._deadline.check(self._path)  # the disk may have taken its time for that
                 retrying(lambda: os.link(self._draft.name, self._target), making=directory)
             except FileExistsError:
                 if os.path.isdir(self._target):
                     raise StorageError(self._path, "a directory has this name") from None
+                sync_found(self._path, self._target)
                 raise AlreadyExists(self._path) from None
             finally:
                 self._draft.discard()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, StorageError
-from hoodoo.storage.base import ObjectInfo, WriteStream
+from hoodoo.storage.base import ObjectInfo, Version, WriteStream
 from hoodoo.storage.buffered import BufferedWrite
 from hoodoo.storage.uri import TableUri, check_directory, check_path, check_range
 
@@ -102,12 +102,17 @@ class MemoryStorage:
         data = self._get(path).data
         return data[start:] if length is None else data[start : start + length]
 
+    def read_version(self, path: str) -> Version:
+        found = self._get(path)
+        return Version(found.data, found.etag, found.modified_ms)
+
     def open_read(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
         return pa.BufferReader(self._get(path).data)
 
-    def create(self, path: str, data: bytes) -> ObjectInfo:
+    def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
+        # Done at once, and never tried again: no deadline can pass meanwhile.
         key = self._prefix + check_path(path)
         with self._store.lock:
             if key in self._store.objects:
@@ -119,7 +124,9 @@ class MemoryStorage:
         with self._store.lock:
             return _written(path, self._store.write(key, data))
 
-    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
+    def replace(
+        self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
+    ) -> ObjectInfo:
         key = self._prefix + check_path(path)
         with self._store.lock:
             present = self._store.objects.get(key)

@@ -7,8 +7,18 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from hoodoo.errors import NotFound, PreconditionFailed
-from hoodoo.storage.base import ObjectInfo, WriteStream
-from hoodoo.storage.client import Client, EmptyRange, read, reader, write, writer
+from hoodoo.storage.base import ObjectInfo, Version, WriteStream
+from hoodoo.storage.client import (
+    SMALL_TIMEOUT_S,
+    Client,
+    EmptyRange,
+    large_timeout_s,
+    read,
+    reader,
+    write,
+    writer,
+)
+from hoodoo.storage.deadline import NEVER, Deadline
 from hoodoo.storage.ranges import TAIL_BYTES, Range, RangeReader
 from hoodoo.storage.spooled import SpooledWrite
 from hoodoo.storage.uri import TableUri, check_directory, check_path, check_range, parse_uri
@@ -23,22 +33,33 @@ _LIST_CHUNK = 1000
 class ObjectStorage:
     """One prefix of a bucket."""
 
-    def __init__(self, place: TableUri, options: Mapping[str, str]) -> None:
-        """Connects to nothing yet. Raises `ConfigError`."""
+    def __init__(
+        self,
+        place: TableUri,
+        options: Mapping[str, str],
+        *,
+        upload_limit_s: float | None = None,
+    ) -> None:
+        """Connects to nothing yet. Raises `ConfigError`.
+
+        `upload_limit_s`: how long the upload of a large object may take, unless the options set
+        a time-out: between that of small writes and 15 minutes, whatever is asked for.
+        """
         self._place = place
         self._options = dict(options)
+        self._upload_limit_s = upload_limit_s
         self._reads = reader(place, self._options)
 
     @cached_property
     def _writes(self) -> Client:
-        return writer(self._place, self._options, large=False)
+        return writer(self._place, self._options, SMALL_TIMEOUT_S)
 
     @cached_property
     def _large_writes(self) -> Client:
-        return writer(self._place, self._options, large=True)
+        return writer(self._place, self._options, large_timeout_s(self._upload_limit_s))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_reopen, (self.uri, self._options))
+        return (_reopen, (self.uri, self._options, self._upload_limit_s))
 
     @property
     def uri(self) -> str:
@@ -83,6 +104,17 @@ class ObjectStorage:
         except EmptyRange:
             return b""
 
+    def read_version(self, path: str) -> Version:
+        check_path(path)
+
+        def get() -> Version:
+            # Head and body of one answer; when it breaks off, both are asked for anew.
+            got = self._reads.get(path)
+            info = _info(got.meta)
+            return Version(bytes(got.bytes()), info.etag, info.modified_ms)
+
+        return read(path, get)
+
     def open_read(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
@@ -98,13 +130,17 @@ class ObjectStorage:
 
         return pa.PythonFile(RangeReader(fetch, size_bytes=size_bytes, tail=tail), mode="r")
 
-    def create(self, path: str, data: bytes) -> ObjectInfo:
-        return self._put(check_path(path), data, mode="create")
+    def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
+        deadline = Deadline.within(within_s)
+        return self._put(check_path(path), data, mode="create", deadline=deadline)
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
         return self._put(check_path(path), data, mode="overwrite")
 
-    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
+    def replace(
+        self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
+    ) -> ObjectInfo:
+        deadline = Deadline.within(within_s)
         version: dict[str, str | None] = {"e_tag": if_match}
         try:
             if self._place.scheme == "gs":
@@ -113,7 +149,7 @@ class ObjectStorage:
                 if _etag(meta) != if_match:
                     raise PreconditionFailed(path)
                 version["version"] = meta["version"]
-            return self._put(check_path(path), data, mode=version)
+            return self._put(check_path(path), data, mode=version, deadline=deadline)
         except NotFound:
             raise PreconditionFailed(path) from None
 
@@ -129,9 +165,15 @@ class ObjectStorage:
         # overwrite, and a killed process would leave parts that cost money and nobody sees.
         return SpooledWrite(check_path(path), partial(self._put, mode="create"))
 
-    def _put(self, path: str, data: bytes | memoryview, *, mode: Any) -> ObjectInfo:
+    def _put(
+        self, path: str, data: bytes | memoryview, *, mode: Any, deadline: Deadline = NEVER
+    ) -> ObjectInfo:
         client = self._writes if len(data) < _LARGE_BYTES else self._large_writes
-        made = write(path, lambda: client.put(path, data, mode=mode, use_multipart=False))
+
+        def put() -> Any:
+            return client.put(path, data, mode=mode, use_multipart=False)
+
+        made = write(path, put, deadline)
         return ObjectInfo(path, len(data), 0, _etag(made))
 
     def _tail(self, path: str) -> tuple[int, memoryview]:
@@ -176,5 +218,5 @@ def _etag(meta: Mapping[str, Any]) -> str:
     return f'"{etag}"' if etag and not etag.endswith('"') else etag
 
 
-def _reopen(uri: str, options: Mapping[str, str]) -> ObjectStorage:
-    return ObjectStorage(parse_uri(uri), options)
+def _reopen(uri: str, options: Mapping[str, str], upload_limit_s: float | None) -> ObjectStorage:
+    return ObjectStorage(parse_uri(uri), options, upload_limit_s=upload_limit_s)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from hoodoo.errors import StorageError
-from hoodoo.storage.base import ObjectInfo, PublishedOnExit, Storage, WriteStream
+from hoodoo.storage.base import ObjectInfo, PublishedOnExit, Storage, Version, WriteStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,8 @@ class Operation:
 class TracedStorage:
     """Any storage, with a record of its operations in the order in which they ended.
 
-    A write stream counts once, as `open_write`, when it is closed or discarded.
+    A write stream counts once, as `open_write`, when it is closed or discarded. `read_version`
+    counts as the `read` that it costs.
     """
 
     def __init__(
@@ -75,20 +76,30 @@ class TracedStorage:
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         return self._do("read", path, lambda: self._inner.read(path, start, length), len)
 
+    def read_version(self, path: str) -> Version:
+        return self._do(
+            "read", path, lambda: self._inner.read_version(path), lambda found: len(found.data)
+        )
+
     def open_read(self, path: str) -> pa.NativeFile:
         return self._do(
             "open_read", path, lambda: self._inner.open_read(path), lambda file: int(file.size())
         )
 
-    def create(self, path: str, data: bytes) -> ObjectInfo:
-        return self._do("create", path, lambda: self._inner.create(path, data), _size)
+    def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
+        def created() -> ObjectInfo:
+            return self._inner.create(path, data, within_s=within_s)
+
+        return self._do("create", path, created, _size)
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
         return self._do("put", path, lambda: self._inner.put(path, data), _size)
 
-    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
+    def replace(
+        self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
+    ) -> ObjectInfo:
         def replaced() -> ObjectInfo:
-            return self._inner.replace(path, data, if_match=if_match)
+            return self._inner.replace(path, data, if_match=if_match, within_s=within_s)
 
         return self._do("replace", path, replaced, _size)
 

@@ -24,7 +24,7 @@ from hoodoo.model.table import TableType, TableVersion
 from hoodoo.rows.keys import field_type
 from hoodoo.storage import probe_conditions
 from hoodoo.table.properties import decode_properties
-from hoodoo.table.ref import TableRef
+from hoodoo.table.ref import TableRef, upload_limit_s
 
 VERSION = TableVersion.NINE
 
@@ -84,7 +84,8 @@ def create_table(
         ordering=_names(ordering, "ordering"),
         table_type=_table_type(table_type),
     )
-    env = env or Env.of(uri, storage_options)
+    limit_s = upload_limit_s(config.over(raw))
+    env = env or Env.of(uri, storage_options, upload_limit_s=limit_s)
     data = codec.serialise(raw, comment=codec.saved_at(env.clock.now_ms()))
     properties = decode_properties(data, source=paths.PROPERTIES)
     probe_conditions(env.storage)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from hoodoo.config import ALL_KEYS
+from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from hoodoo.config.resolve import Config, check, split_options
 from hoodoo.env import Env
 from hoodoo.errors import TableChanged
@@ -64,6 +65,20 @@ def open_ref(
     """Open the table at `uri`; options are settings (`hoodie.*`) and storage options."""
     config, storage_options = split_options(options)
     check(config, ALL_KEYS)
-    env = env or Env.of(uri, storage_options)
-    properties = load_properties(env)
+    if env is None:
+        env = Env.of(uri, storage_options, upload_limit_s=upload_limit_s(config))
+        properties = load_properties(env)
+        whole = config.over(properties.raw)
+        if upload_limit_s(whole) != upload_limit_s(config):  # the table has heartbeats of its own
+            env = Env.of(uri, storage_options, upload_limit_s=upload_limit_s(whole))
+    else:
+        properties = load_properties(env)
     return TableRef(env, properties, config.over(properties.raw), config)
+
+
+def upload_limit_s(config: Config) -> float:
+    """How long a large upload may take: half as long as its writer may be silent.
+
+    So it has landed, or never will, when others take its writer for dead and sweep its files.
+    """
+    return config.get(HEARTBEAT_INTERVAL_MS) * config.get(HEARTBEAT_MISSES) / 2 / 1000

@@ -59,7 +59,7 @@ class StorageContract(StorageRaces):
         storage.create("dir/a", b"x")
         for path in ("b", "dir/b", "dir", "dir/a/b", "no/such/dir"):
             assert not storage.exists(path)
-            for verb in (storage.stat, storage.read, storage.open_read):
+            for verb in (storage.stat, storage.read, storage.read_version, storage.open_read):
                 with pytest.raises(NotFound) as raised:
                     verb(path)
                 assert raised.value.path == path
@@ -89,6 +89,30 @@ class StorageContract(StorageRaces):
             with pytest.raises(PreconditionFailed):
                 storage.replace(path, b"4", if_match=second.etag)
             assert not storage.exists(path)
+
+    def test_a_version_is_bytes_and_etag_of_one_object(self, storage: Storage) -> None:
+        storage.create("d/a", b"1")
+        first, info = storage.read_version("d/a"), storage.stat("d/a")
+        assert (first.data, first.etag, first.modified_ms) == (b"1", info.etag, info.modified_ms)
+        storage.replace("d/a", b"2", if_match=first.etag)
+        with pytest.raises(PreconditionFailed):
+            storage.replace("d/a", b"3", if_match=first.etag)
+        second = storage.read_version("d/a")
+        assert (second.data, second.etag) == (b"2", storage.stat("d/a").etag)
+        storage.put("d/a", b"")
+        assert storage.read_version("d/a").data == b""
+        storage.delete("d/a")
+        with pytest.raises(NotFound):
+            storage.read_version("d/a")
+
+    def test_writes_with_time_enough(self, storage: Storage) -> None:
+        first = storage.create("a", b"1", within_s=60)
+        with pytest.raises(AlreadyExists):
+            storage.create("a", b"2", within_s=60)
+        storage.replace("a", b"3", if_match=first.etag, within_s=60)
+        with pytest.raises(PreconditionFailed):
+            storage.replace("a", b"4", if_match=first.etag, within_s=60)
+        assert storage.read("a") == b"3"
 
     def test_a_listing_gives_etags_for_replace(self, storage: Storage) -> None:
         storage.create("d/a", b"1")
@@ -172,6 +196,7 @@ class StorageContract(StorageRaces):
             lambda: storage.stat(path),
             lambda: storage.exists(path),
             lambda: storage.read(path),
+            lambda: storage.read_version(path),
             lambda: storage.open_read(path),
             lambda: storage.create(path, b""),
             lambda: storage.put(path, b""),

@@ -10,6 +10,7 @@ import http.client
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ class FaultyProxy:
     methods: tuple[str, ...] = ("PUT", "DELETE", "POST")
     requests: list[str] = field(default_factory=list)
     """Method and path of each request."""
+    arrivals: list[float] = field(default_factory=list)
+    """When each of them came, by the monotonic clock."""
     passed_on: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     """Released when the server has answered a request whose client will not hear of it."""
     ended: threading.Event = field(default_factory=threading.Event)
@@ -83,6 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         assert isinstance(self.server, ThreadingHTTPServer)
         proxy, upstream = self.proxies[self.server.server_port]
         proxy.requests.append(f"{self.command} {self.path}")
+        proxy.arrivals.append(time.monotonic())
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         fault = proxy.next_fault(self.command)
         if fault is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed
-from hoodoo.storage.base import Storage
+from hoodoo.storage.base import Storage, Version
 
 MEGABYTE = 1 << 20
 
@@ -60,6 +61,31 @@ class StorageRaces:
         total = sum(self._race(count))
         assert total == self.threads * self.rounds
         assert int(storage.read("counter")) == total
+
+    def test_a_version_is_of_one_moment(self, storage: Storage) -> None:
+        etag = storage.create("moving", b"start").etag
+        written = {etag: b"start"}
+        seen: dict[Version, None] = {}
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.is_set():
+                seen[storage.read_version("moving")] = None
+
+        with ThreadPoolExecutor(1) as pool:
+            watcher = pool.submit(watch)
+            try:
+                for number in itertools.count():
+                    if number >= self.rounds * 10 and (len(seen) > 3 or watcher.done()):
+                        break
+                    data = b"%d " % number * 500
+                    etag = storage.replace("moving", data, if_match=etag).etag
+                    written[etag] = data
+            finally:
+                ended.set()
+            watcher.result()
+        for version in seen:
+            assert version.data == written[version.etag]
 
     def test_replace_never_revives_a_deleted_object(self, storage: Storage) -> None:
         storage.create("d/a", b"0")

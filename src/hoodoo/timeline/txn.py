@@ -38,6 +38,9 @@ class Fence(Protocol):
         Without asking while the last confirmation is young, else by asking. Raises `LeaseLost`.
         """
 
+    def budget_s(self) -> float:
+        """For how many seconds from now the last confirmation covers what is sent."""
+
     def is_unbroken(self) -> bool:
         """Ask whether nobody else can have had the lock since it was taken."""
 

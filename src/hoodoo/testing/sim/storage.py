@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hoodoo.storage.base import ObjectInfo, Storage, WriteStream
+from hoodoo.storage.base import ObjectInfo, Storage, Version, WriteStream
 from hoodoo.storage.buffered import BufferedWrite
 from hoodoo.testing.sim.network import Network
 from hoodoo.testing.sim.stage import SimProcess
@@ -50,13 +50,20 @@ class SimStorage:
 
         return self._network.carry(self._process, "read", path, read)
 
+    def read_version(self, path: str) -> Version:
+        def read() -> Version:
+            return self._inner.read_version(path)
+
+        return self._network.carry(self._process, "read", path, read)
+
     def open_read(self, path: str) -> pa.NativeFile:
         def opened() -> pa.NativeFile:
             return self._inner.open_read(path)
 
         return self._network.carry(self._process, "open_read", path, opened)
 
-    def create(self, path: str, data: bytes) -> ObjectInfo:
+    def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
+        # The network never sends a request again: none is begun later than now.
         return self._create("create", path, data)
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
@@ -65,7 +72,9 @@ class SimStorage:
 
         return self._network.carry(self._process, "put", path, put)
 
-    def replace(self, path: str, data: bytes, *, if_match: str) -> ObjectInfo:
+    def replace(
+        self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
+    ) -> ObjectInfo:
         def replaced() -> ObjectInfo:
             return self._inner.replace(path, data, if_match=if_match)
 
