@@ -7,7 +7,7 @@ data file goes only if its instant was rolled back, or is committed without nami
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,7 +22,7 @@ from hoodoo.model.attempt import Leftovers
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
 from hoodoo.recovery.files import announced, delete_files, present
-from hoodoo.recovery.traces import Traces, load_traces
+from hoodoo.recovery.traces import Traces
 from hoodoo.storage.base import ObjectInfo
 from hoodoo.storage.local import LocalStorage
 from hoodoo.table.ref import TableRef
@@ -79,19 +79,30 @@ class _Facts:
         return self.age_ms(entry) > expiries * self.expiry_ms
 
 
-def sweep(ref: TableRef, traces: Traces | None = None, *, looks: int | None = None) -> Swept:
+def sweep(ref: TableRef, traces: Traces) -> Swept:
     """Remove leftovers of instants that have ended.
 
-    `looks` is at how many places, at most, partitions are listed for files of late tasks.
-
-    Order: traces, if they are not given; nothing more if none of them can be due; the store's
-    time; data files, then the markers that announced them.
+    Order: the store's time, if there is anything to look at; data files, then the markers that
+    announced them; what says nothing to anyone any more.
     Crash: the next sweep goes on.
     """
-    traces = traces or load_traces(ref)
-    temporary = _stale_temporaries(ref) if looks is None else []
-    if not temporary and not _may_be_due(ref, traces):
+    temporary = _stale_temporaries(ref)
+    if not temporary and not _has_candidates(traces):
         return Swept()
+    return _sweep(ref, traces, temporary)
+
+
+def sweep_before_write(ref: TableRef, traces: Traces) -> Swept:
+    """The part of the sweep that is due, as much of it as a write can bear."""
+    if not _may_be_due(ref, traces):
+        return Swept()
+    return _sweep(ref, traces, looks=_LOOKS_BEFORE_A_WRITE)
+
+
+def _sweep(
+    ref: TableRef, traces: Traces, temporary: Sequence[str] = (), *, looks: int | None = None
+) -> Swept:
+    """`looks` is at how many places, at most, partitions are listed for files of late tasks."""
     env = ref.env
     facts = _Facts(ref, traces, store_time_ms(env), default_expiry_ms(ref))
     data: list[str] = []
@@ -108,9 +119,11 @@ def sweep(ref: TableRef, traces: Traces | None = None, *, looks: int | None = No
     return Swept(tuple(sorted(data)), tuple(sorted(other)))
 
 
-def sweep_before_write(ref: TableRef, traces: Traces) -> Swept:
-    """The part of the sweep that is due, as much of it as a write can bear."""
-    return sweep(ref, traces, looks=_LOOKS_BEFORE_A_WRITE)
+def _has_candidates(traces: Traces) -> bool:
+    """Whether there is anything that goes once it is old enough."""
+    dated = (traces.notes, traces.finals, traces.staged, traces.probes, traces.completions)
+    ended = (_is_over(traces, time) for time in traces.marked | set(traces.heartbeats))
+    return any(dated) or any(ended)
 
 
 def _may_be_due(ref: TableRef, traces: Traces) -> bool:
@@ -119,11 +132,7 @@ def _may_be_due(ref: TableRef, traces: Traces) -> bool:
     facts = _Facts(ref, traces, now_ms, default_expiry_ms(ref))
     ended = {time for time in traces.marked | set(traces.heartbeats) if _is_over(traces, time)}
     dated = [*traces.notes.values(), *traces.finals.values(), *traces.staged, *traces.probes]
-    return (
-        any(map(facts.is_settled, ended))
-        or any(map(facts.is_old, dated))
-        or any(_is_over(traces, _instant_of(entry)) for entry in traces.completions)
-    )
+    return any(map(facts.is_settled, ended)) or any(map(facts.is_old, dated))
 
 
 def _is_over(traces: Traces, instant: InstantTime) -> bool:

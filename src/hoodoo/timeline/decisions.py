@@ -64,7 +64,7 @@ def carry_out(env: Env, decision: Decision, *, within_s: float | None = None) ->
 
 
 def _create(env: Env, decision: Decision, within_s: float | None) -> bool:
-    data = content_of(env, decision)
+    data = content_of(env.storage, decision)
     try:
         create_settled(env, decision.path, data, within_s=within_s)
     except AlreadyExists:
@@ -132,7 +132,7 @@ def _has_properties(env: Env, decision: Decision) -> bool:
 def _replace_properties(env: Env, decision: Decision) -> bool:
     if _has_properties(env, decision):
         return False
-    data = content_of(env, decision)
+    data = content_of(env.storage, decision)
     try:
         etag = env.storage.stat(paths.PROPERTIES).etag
     except NotFound:

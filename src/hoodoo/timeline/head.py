@@ -25,6 +25,7 @@ from hoodoo.format import json_object
 from hoodoo.model import paths
 from hoodoo.model.decision import Decision, DecisionKind, Head
 from hoodoo.model.instant import InstantTime
+from hoodoo.storage.base import Storage
 
 INLINE_BYTES = 64 * 1024
 """Larger contents are staged: everyone who decides reads the head."""
@@ -76,11 +77,11 @@ def prepare_decision(
     return replace(decision, staged=staged)
 
 
-def content_of(env: Env, decision: Decision) -> bytes:
+def content_of(storage: Storage, decision: Decision) -> bytes:
     """What the file of a decision is to hold. Raises `NotFound` if it was staged, and is gone."""
     with naming(paths.HEAD):
         if decision.staged is not None:
-            data = env.storage.read(decision.staged)
+            data = storage.read(decision.staged)
         else:
             data = base64.b64decode(decision.content or "")
         if hashlib.sha256(data).hexdigest() != decision.sha256:

@@ -14,7 +14,7 @@ def new_time(txn: Txn, *, after: InstantTime | None = None) -> InstantTime:
 
     Needs: a Txn, so that nobody else draws a time meanwhile.
     """
-    newest = max(filter(None, (txn.timeline.newest_time, after)), default=None)
+    newest = max(filter(None, (txn.newest_time, after)), default=None)
     now_ms = txn.env.clock.now_ms()
     if newest is not None and to_epoch_ms(newest) - now_ms > MAX_CLOCK_LAG_MS:
         raise TimelineError(

@@ -12,19 +12,22 @@ from hoodoo.errors import FormatError
 from hoodoo.format import json_object
 from hoodoo.format import timeline as codec
 from hoodoo.model import paths
-from hoodoo.model.attempt import Beat, Claim, Ending
+from hoodoo.model.attempt import Beat
 from hoodoo.model.commit import CommitMetadata, RollbackMetadata
+from hoodoo.model.decision import Decision
 from hoodoo.model.files import made_by, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import instant_name, parse_instant
 from hoodoo.model.paths import PartitionPath, TimelinePaths
+from hoodoo.model.plan import RollbackPlan
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.testing.sim.faults import Operation
 from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.trace import Step, process_of
+from hoodoo.timeline.head import content_of
 
 TIMELINE = TimelinePaths.of(2)
-_OWN = (paths.CLAIMS, paths.COMPLETIONS, paths.FINALS, paths.SWEEPS, paths.PROBES)
+_OWN = (paths.STAGED, paths.COMPLETIONS, paths.FINALS, paths.SWEEPS, paths.PROBES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +167,8 @@ class Guard:
             self._data_file(operation)
         elif path.startswith(f"{paths.HEARTBEATS}/"):
             self._heartbeat(operation)
-        elif path.startswith(f"{paths.CLAIMS}/"):
-            self._claim(operation)
+        elif path == paths.HEAD:
+            self._head(operation)
         elif path.startswith(f"{TIMELINE.active}/"):
             self._timeline(operation)
 
@@ -194,26 +197,31 @@ class Guard:
         if beat is not None and now_ms - beaten_ms <= beat.expiry_ms:
             raise Violation(f"{path} was taken from {beat}, {now_ms - beaten_ms} ms after its beat")
 
-    def _claim(self, operation: Operation) -> None:
-        """Nobody rolls back what someone else is still at work on."""
-        if operation.verb == "delete":
+    def _head(self, operation: Operation) -> None:
+        """Nobody decides to roll back what someone else is still at work on."""
+        decision = json_object.decode(self.store.read(operation.path), Decision)
+        if not decision.path.endswith(".rollback.requested"):
             return
-        info = self.store.stat(operation.path)
-        claim = json_object.decode(self.store.read(operation.path), Claim)
-        instant = operation.path.rpartition("/")[2]
-        path = paths.heartbeat(InstantTime(instant))
+        plan = codec.decode(content_of(self.store, decision), Action.ROLLBACK, State.REQUESTED)
+        assert isinstance(plan, RollbackPlan)
+        assert plan.instant_to_rollback is not None
+        path = paths.heartbeat(InstantTime(plan.instant_to_rollback.commit_time))
         known = self.beats.get(path)
-        if claim.ending is not Ending.ROLLBACK or known is None or known[0] is None:
+        if known is None or known[0] is None:
             return
         sender = process_of(operation.actor.partition("@")[0])  # even of a late request
         if known[0].host != sender:  # a write may roll itself back
-            self._refuse_alive(path, known, info.modified_ms)
+            self._refuse_alive(path, known, self.store.stat(operation.path).modified_ms)
 
     def _timeline(self, operation: Operation) -> None:
         instant = parse_instant(operation.path.rpartition("/")[2], layout=2)
         if instant is None or not instant.is_completed or operation.verb == "delete":
             return
-        check_always(look(self.store))
+        truth = look(self.store)
+        check_always(truth)
+        later = [i for i in truth.completed if i.ended_at > instant.ended_at]
+        if later:
+            raise Violation(f"{instant} appears after {later[0]}, which was completed later")
 
 
 def _beat(data: bytes) -> Beat | None:

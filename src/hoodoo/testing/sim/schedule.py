@@ -83,7 +83,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class FaultAt:
-    """A fault for each operation of an actor on a path that contains `part`: to set a scene."""
+    """A fault for each mutation of an actor on a path that contains `part`: to set a scene."""
 
     actor: str
     part: str
@@ -95,7 +95,7 @@ class FaultAt:
 
     def fault(self, operation: Operation) -> Fault | None:
         is_there = operation.actor == self.actor and self.part in operation.path
-        return self.fault_there if is_there else None
+        return self.fault_there if is_there and operation.mutates else None
 
 
 @dataclass(frozen=True, slots=True)

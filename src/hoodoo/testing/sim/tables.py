@@ -194,7 +194,7 @@ class TableScenario(Scenario):
             raise Violation(f"nobody can write any more: {self.ledger.refused[999]}")
 
     def _mend(self, world: World) -> None:
-        """Recover until all is quiet: rollbacks, then the two sweeps, then old claims."""
+        """Recover until all is quiet: rollbacks, then the two sweeps."""
         if Kind.JUMP_STORE in self.chances.rates:  # files may be dated far ahead
             world.pass_time(self.chances.at_most * self.chances.jump_ms)
         for _ in range(4):

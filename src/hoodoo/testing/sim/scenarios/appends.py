@@ -47,9 +47,9 @@ class _Turn(Enum):
 class _AppendGuard(Guard):
     """An append may be rolled back by a process of its own that did not beat last."""
 
-    def _claim(self, operation: Operation) -> None:
+    def _head(self, operation: Operation) -> None:
         if process_of(operation.actor.partition("@")[0]) not in _OWN:
-            super()._claim(operation)
+            super()._head(operation)
 
 
 class Append(OnCluster):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from hoodoo.env import Clock, Env
+from hoodoo.model import paths
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.schedule import FaultAt
@@ -71,7 +72,7 @@ class Rollback(TableScenario):
     def _die(self, world: World) -> None:
         """A write that crashes when it is about to publish."""
         write = {"dead": self.writer(Write(1, ("a", "x")))}
-        world.play(write, FaultAt("dead", "claims", Fault(Kind.CRASH_BEFORE)))
+        world.play(write, FaultAt("dead", paths.HEAD, Fault(Kind.CRASH_BEFORE)))
 
     def actors(self) -> Mapping[str, Action]:
         return {"medic": self.medic()}
@@ -278,10 +279,10 @@ class _WithoutTimers:
 
 
 class SameKey(TableScenario):
-    """Two writers that insert the same new key, with the key guard on."""
+    """Two writers that insert the same new key."""
 
     name = "same-key"
-    options = MappingProxyType({**_LOGS, "hoodie.write.concurrency.key.guard.enable": True})
+    options = _LOGS
 
     def actors(self) -> Mapping[str, Action]:
         return {
