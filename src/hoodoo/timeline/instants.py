@@ -42,7 +42,7 @@ def _warn(txn: Txn, newest: InstantTime, *, ahead_ms: int) -> None:
         return
     _warned_at[table] = now_s
     log.warning(
-        "newest_instant_ahead_of_clock table=%s newest=%s ahead_minutes=%d: new instants follow it; "
+        "newest_instant_ahead_of_clock table=%s newest=%s ahead_minutes=%d: new times follow it; "
         "ages and retention by hours are off until the clock catches up; %s",
         table,
         newest,
