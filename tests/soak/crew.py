@@ -16,6 +16,8 @@ from hoodoo.errors import HoodooError
 WRITERS = 4
 STOP_S = 20.0
 _AIM_S = 0.5
+_KILLS_AIMED = 0.1  # few: nobody can commit until the lease of the dead has run out
+_STOPS_AIMED = 0.5
 _SCRIPT = Path(__file__).with_name("writer.py")
 
 
@@ -47,7 +49,7 @@ class Crew:
 
     def kill_one(self) -> None:
         """Kill a writer that has begun to write, and replace it."""
-        victim = self._choose()
+        victim = self._choose(_KILLS_AIMED)
         if victim is None:
             return
         self.at_work[victim].kill()
@@ -56,7 +58,7 @@ class Crew:
 
     def stop_one(self) -> bool:
         """Stop a writer; `resume_due` lets it go on. False if none is writing now."""
-        victim = self._choose()
+        victim = self._choose(_STOPS_AIMED)
         if victim is None:
             return False
         self.at_work[victim].stop()
@@ -94,12 +96,12 @@ class Crew:
                 child.kill()
         return told
 
-    def _choose(self) -> int | None:
-        """A writer in the middle of a write; half of the time one that holds the lock."""
+    def _choose(self, aimed: float) -> int | None:
+        """A writer in the middle of a write; this share of the time one that holds the lock."""
         free = [w for w in self.at_work if w not in self._stopped and self._is_writing(w)]
         if not free:
             return None
-        if self._chance.random() < 0.5:
+        if self._chance.random() < aimed:
             deadline = time.monotonic() + _AIM_S
             while time.monotonic() < deadline:
                 holder = self._lock_holder()

@@ -58,6 +58,10 @@ def key_text(key: int) -> str:
     return f"k{key:07d}"
 
 
+def key_number(text: str) -> int:
+    return int(text[1:])
+
+
 def witness_id(writer: int, number: int) -> str:
     return f"w-{writer}-{number}"
 
