@@ -16,7 +16,7 @@ from hoodoo.errors import HoodooError
 WRITERS = 4
 STOP_S = 20.0
 _AIM_S = 0.5
-_KILLS_AIMED = 0.1  # few: nobody can commit until the lease of the dead has run out
+_KILLS_AIMED = 0.08  # few: nobody can commit until the lease of the dead has run out
 _STOPS_AIMED = 0.5
 _SCRIPT = Path(__file__).with_name("writer.py")
 
@@ -73,11 +73,11 @@ class Crew:
                 del self._stopped[writer]
                 self.at_work[writer].resume()
 
-    def replace_ended(self) -> list[str]:
-        """Replace writers that ended by themselves, and tell what they told."""
+    def replace_failed(self) -> list[str]:
+        """Replace writers that failed by themselves, and tell what they told."""
         told = []
         for writer, child in list(self.at_work.items()):
-            if child.code is not None:
+            if child.code not in (None, 0):
                 told.append(child.told())
                 self._replace(writer)
         return told
@@ -97,10 +97,11 @@ class Crew:
         return told
 
     def _choose(self, aimed: float) -> int | None:
-        """A writer in the middle of a write; this share of the time one that holds the lock."""
+        """A writer in the middle of a write: this share of the time one that holds the lock.
+
+        Else it is one that does not, as far as one can see: a moment later it may.
+        """
         free = [w for w in self.at_work if w not in self._stopped and self._is_writing(w)]
-        if not free:
-            return None
         if self._chance.random() < aimed:
             deadline = time.monotonic() + _AIM_S
             while time.monotonic() < deadline:
@@ -108,7 +109,9 @@ class Crew:
                 for writer in free:
                     if self.at_work[writer].pid == holder:
                         return writer
-        return self._chance.choice(free)
+        holder = self._lock_holder()
+        others = [writer for writer in free if self.at_work[writer].pid != holder]
+        return self._chance.choice(others) if others else None
 
     def _is_writing(self, writer: int) -> bool:
         return self.at_work[writer].journal.words()[-1:] == ["intent"]

@@ -32,6 +32,9 @@ OPTIONS: Mapping[str, object] = {
 NO_SMALL_FILES: Mapping[str, object] = {"hoodie.parquet.small.file.limit": 0}
 """New rows go to new file groups: writes that insert the same keys then share no file group."""
 
+NO_RETRIES: Mapping[str, object] = {"hoodie.write.num.retries.on.conflict.failures": 0}
+"""With retries few writes are refused in the end."""
+
 
 @dataclass(frozen=True)
 class World:
@@ -77,8 +80,8 @@ def open_world(setting: Setting, folder: Path) -> Iterator[World]:
         # Beside Apache Hudi, pending base files in old groups of a MOR table hide later logs from
         # it (docs/compatibility.md): no writer may use small files then.
         into_new_groups = {**options, **NO_SMALL_FILES}
-        both = (into_new_groups,) if setting.beside_hudi else (options, into_new_groups)
-        yield World(uri, options, both)
+        into_any = into_new_groups if setting.beside_hudi else options
+        yield World(uri, options, (into_new_groups, into_any, {**into_any, **NO_RETRIES}))
 
 
 def zookeeper_lock(address: str) -> dict[str, object]:

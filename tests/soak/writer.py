@@ -1,8 +1,8 @@
 """A process that upserts keys that others upsert too, and notes each write before and after it.
 
-`python writer.py JOURNAL SPEC`; the spec has: uri, options (two sets: one puts new rows into small
-files, the other into new file groups), writer, first (the number of its first write), seed, began
-(when the soak began) and until (when to end), both as wall time.
+`python writer.py JOURNAL SPEC`; the spec has: uri, options (several sets, of which each write takes
+one), writer, first (the number of its first write), seed, began (when the soak began) and until
+(when to end), both as wall time.
 """
 
 from __future__ import annotations
