@@ -41,6 +41,7 @@ class Crew:
         self._deadline_s = deadline_s
         self._first = dict.fromkeys(range(WRITERS), 0)
         self._stopped: dict[int, float] = {}
+        self._started: dict[int, float] = {}
         self.at_work: dict[int, Child] = {}
         self.kills = 0
         self.stops = 0
@@ -111,7 +112,19 @@ class Crew:
                         return writer
         holder = self._lock_holder()
         others = [writer for writer in free if self.at_work[writer].pid != holder]
+        others = [writer for writer in others if writer != self._heir(holder)]
         return self._chance.choice(others) if others else None
+
+    def _heir(self, holder: int | None) -> int | None:
+        """The writer that is spared while a process holds the lock that is dead, or stopped.
+
+        A lease is taken over by who has watched it for seconds. With a kill each second nobody
+        would live long enough, and nothing be written.
+        """
+        alive = {w: child for w, child in self.at_work.items() if w not in self._stopped}
+        if holder is None or holder in {child.pid for child in alive.values()}:
+            return None
+        return min(alive, key=lambda w: self._started[w])
 
     def _is_writing(self, writer: int) -> bool:
         return self.at_work[writer].journal.words()[-1:] == ["intent"]
@@ -129,5 +142,6 @@ class Crew:
         self._start(writer)
 
     def _start(self, writer: int) -> None:
+        self._started[writer] = time.monotonic()
         spec = {**self._spec, "writer": writer, "first": self._first[writer]}
         self.at_work[writer] = self._children.start(_SCRIPT, spec, deadline_s=self._deadline_s)

@@ -1,10 +1,10 @@
 """Which keys a write takes, and the rows that it writes.
 
-Keys are numbers. A frontier moves over them at a constant rate, by the wall clock that all writers
-of a machine share: keys below it are in use, those just above it are not yet. So writers that know
-nothing of each other insert the same new keys at the same time. The partition of a key follows
-from its number: three are in use at a time, and after a while three new ones, so that
-writes do not get slower the longer the soak takes.
+Keys are numbers. A frontier moves over them step by step, by the wall clock that all writers of a
+machine share: keys below it are in use, and with each step some above it are new. So writers that
+know nothing of each other insert the same new keys at the same time. The partition of a key follows
+from its number: three are in use at a time, and after a while three new ones, so that writes do
+not get slower the longer the soak takes.
 
 Each write also has a row of its own, its *witness*: it tells whether the write is in the table.
 """
@@ -18,24 +18,24 @@ import pyarrow as pa
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 
-KEYS_PER_S = 12
-KEYS_PER_WRITE = 30
-RECENT = 90
-NEW = 45
+KEYS_PER_WRITE = 24
+RECENT = 120
+NEW = 36
+STEP_S = 2.5
 _PARTITIONS = 3
-_KEYS_PER_PARTITIONS = 1200
+_KEYS_PER_PARTITIONS = 1800
 _WRITES_PER_WRITER = 10_000_000
 
 
 def frontier_at(seconds: float) -> int:
     """The first key that is not in use yet, so many seconds after the start."""
-    return RECENT + int(seconds * KEYS_PER_S)
+    return RECENT + int(seconds / STEP_S) * NEW
 
 
 def draw_keys(chance: random.Random, frontier: int) -> tuple[str, list[int]]:
     """Some keys around the frontier, and which sort of write they make."""
     recent, new = range(frontier - RECENT, frontier), range(frontier, frontier + NEW)
-    sort = chance.choices(["new", "mixed", "recent"], [4, 4, 2])[0]
+    sort = chance.choices(["new", "mixed", "recent"], [6, 3, 1])[0]
     if sort == "new":
         return sort, chance.sample(new, KEYS_PER_WRITE)
     if sort == "recent":

@@ -81,7 +81,8 @@ def open_world(setting: Setting, folder: Path) -> Iterator[World]:
         # it (docs/compatibility.md): no writer may use small files then.
         into_new_groups = {**options, **NO_SMALL_FILES}
         into_any = into_new_groups if setting.beside_hudi else options
-        yield World(uri, options, (into_new_groups, into_any, {**into_any, **NO_RETRIES}))
+        sets = [into_new_groups, into_any]
+        yield World(uri, options, (*sets, *({**each, **NO_RETRIES} for each in sets)))
 
 
 def zookeeper_lock(address: str) -> dict[str, object]:
