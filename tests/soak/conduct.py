@@ -28,7 +28,7 @@ from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.instant import Instant
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.timeline.load import read_commit
-from soak.crew import Crew
+from soak.crew import STOP_S, Crew
 from soak.keys import SCHEMA, is_witness, key_number, rows_of
 from soak.verdict import Findings, Rows, check_at_end, check_windows
 from soak.world import World
@@ -128,7 +128,7 @@ def strike(crew: Crew, chance: random.Random, end_at: float, result: Result) -> 
         for told in crew.replace_failed():
             result.findings.add("other", "a writer failed by itself", told)
         if now >= stop_at and crew.stop_one():
-            stop_at = now + chance.uniform(22, 35)
+            stop_at = now + STOP_S + chance.uniform(5, 25)
         if now >= kill_at:
             crew.kill_one()
             kill_at = now + KILL_EVERY_S * chance.uniform(0.5, 1.5)

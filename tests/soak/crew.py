@@ -17,7 +17,8 @@ WRITERS = 4
 STOP_S = 20.0
 _AIM_S = 0.5
 _KILLS_AIMED = 0.08  # few: nobody can commit until the lease of the dead has run out
-_STOPS_AIMED = 0.5
+_STOPS_AIMED = 0.3
+_HELD_S = 0.05  # how long the lock is held, about: any moment of that
 _SCRIPT = Path(__file__).with_name("writer.py")
 
 
@@ -109,6 +110,7 @@ class Crew:
                 holder = self._lock_holder()
                 for writer in free:
                     if self.at_work[writer].pid == holder:
+                        time.sleep(self._chance.uniform(0, _HELD_S))
                         return writer
         holder = self._lock_holder()
         others = [writer for writer in free if self.at_work[writer].pid != holder]
