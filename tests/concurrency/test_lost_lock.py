@@ -152,14 +152,15 @@ def test_a_commit_that_nobody_overtook_stays_although_the_lock_was_lost() -> Non
 
 def test_writers_that_know_the_head_do_not_make_it_give_up() -> None:
     """They saw the commit, or were refused by it."""
-    fleet = Fleet()
+    fleet = Fleet(**{"hoodie.write.num.retries.on.conflict.failures": 2})
     fleet.machine("first").table.insert(rows(k1=1))
     done = []
 
-    def write_elsewhere(south: Machine, instant: Instant) -> None:
+    def write_on_top(south: Machine, instant: Instant) -> None:
+        """It finishes the other's decision, is refused by it, and is then planned on top of it."""
         done.append(south.table.upsert(rows(k1=20)))
 
-    north = stalled(fleet, write_elsewhere, "stat", "table_lock")
+    north = stalled(fleet, write_on_top, "create", COMPLETED)
     north.table.upsert(rows(k1=10))
     assert done
     assert fleet.machine("south").rows() == {"k1": 20}

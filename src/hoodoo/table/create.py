@@ -98,7 +98,7 @@ def create_table(
         env.storage.create(paths.PROPERTIES, data)
     except AlreadyExists:
         raise TableExists(env.storage.uri) from None
-    return TableRef(env, properties, config.over(properties.raw))
+    return TableRef(env, properties, config.over(properties.raw), config)
 
 
 def _properties(
