@@ -97,6 +97,7 @@ def test_the_same_as_json(place: Path, hoodoo_cli) -> None:
         "action": "commit",
         "rollback": rollback.requested_time,
         "is_finished": False,
+        "is_dropped": False,
         "files": files,
     }
     assert found["left"] == []
@@ -170,7 +171,7 @@ def test_a_plan_is_left(place: Path, hoodoo_cli) -> None:
 def test_a_rollback_that_was_cut_off_is_finished(place: Path, hoodoo_cli) -> None:
     instant = dead_upsert(place, rows(1, 2))
     rollback = die_over(place, lambda table: table.recover(), at=DATA_FILE)
-    first, reason, *_ = hoodoo_cli("recover", place).out.splitlines()
+    *_, first, reason = hoodoo_cli("recover", place).out.splitlines()
     assert first == f"left {rollback} (rollback, inflight)"
     assert reason.startswith("  alive: nightly load on node7, process 4711 (rollback, begin);")
     make_older(place / paths.heartbeat(rollback), EXPIRY_S + 100)
