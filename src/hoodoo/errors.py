@@ -214,7 +214,11 @@ class TableChanged(CommitFailed):
 
 
 class LeaseLost(CommitFailed):
-    """The table lock was lost before publishing."""
+    """The table lock was lost before publishing; or while, and the commit was taken back."""
+
+    def __init__(self, message: str, *, is_taken_back: bool = False) -> None:
+        super().__init__(message)
+        self.is_taken_back = is_taken_back
 
 
 class CommitUnknown(HoodooError):

@@ -266,7 +266,9 @@ def _refuse_overtaken(
         except HeadMoved:
             continue
         carry_out(txn.env, decision)
-        raise LeaseLost(f"instant {time} was taken back: the lock was lost, and {reason}")
+        raise LeaseLost(
+            f"instant {time} was taken back: the lock was lost, and {reason}", is_taken_back=True
+        )
 
 
 def _has_lock(txn: Txn) -> bool:

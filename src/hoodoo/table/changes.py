@@ -57,7 +57,7 @@ def select_changes(
     """
     if not ref.properties.populates_meta_fields:
         raise Unsupported("a table without meta fields does not tell which rows changed")
-    timeline = ref.load_timeline()
+    timeline = _load_gapless(ref)
     after = _completion_moment(ref, timeline, since)
     last = _completion_moment(ref, timeline, until) if until is not None else None
     if last is not None and last < after:
@@ -68,6 +68,21 @@ def select_changes(
     rule = read_rule(snapshot, columns=columns, filter=chosen)
     slices = tuple(s for s in snapshot.slices() if s.group in window.groups)
     return Selection(snapshot, rule, slices)
+
+
+def _load_gapless(ref: TableRef) -> Timeline:
+    """The timeline up to a completed instant below which nothing can appear any more.
+
+    Commits appear in the order of their completion times, but a listing takes its time: it may
+    miss one that appears while it is under way, and have the next one. A second listing has all
+    that were there when the first one ended.
+    """
+    first = ref.load_timeline()
+    newest = max((instant.ended_at for instant in first.completed), default=None)
+    again = ref.load_timeline()
+    if newest is None:
+        return again.where(lambda instant: not instant.is_completed)
+    return again.where(lambda instant: not instant.is_completed or instant.ended_at <= newest)
 
 
 def _completion_moment(ref: TableRef, timeline: Timeline, text: str) -> InstantTime:

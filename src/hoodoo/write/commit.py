@@ -10,7 +10,7 @@ from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.concurrency.rebase import rebase_schema
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.engine.base import Engine
-from hoodoo.errors import NoSuchTable, TableChanged, Unsupported
+from hoodoo.errors import LeaseLost, NoSuchTable, TableChanged, Unsupported
 from hoodoo.format.schema import avro_from_arrow, without_meta_fields
 from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
 from hoodoo.model.instant import Instant, InstantTime
@@ -20,6 +20,10 @@ from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.begin import Begun, check_conflicts
 from hoodoo.write.key_guard import KeyGuard, LookOutside
 from hoodoo.write.work import Work
+
+
+_LOCKS = 3
+"""How often the lock may be lost in the gate before a write gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +80,17 @@ def commit(
         guard.refuse_collisions(others)
         return _metadata(ref, begun, stats, schema)
 
+    locks_left = _LOCKS
     while True:
         try:
             with transaction(ref, "commit") as txn:
                 return publish(txn, begun.attempt, settle)
         except LookOutside as due:
             guard.look(due.others)
+        except LeaseLost as error:  # nothing was decided: all is asked again under a new lock
+            locks_left -= 1
+            if error.is_taken_back or not locks_left:
+                raise
 
 
 def _refuse_changed(ref: TableRef) -> None:
