@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hoodoo.concurrency.conflict import Other
 from hoodoo.concurrency.gate import publish
 from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.concurrency.rebase import rebase_schema
@@ -20,7 +21,6 @@ from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.begin import Begun, check_conflicts
 from hoodoo.write.key_guard import KeyGuard, LookOutside
 from hoodoo.write.work import Work
-
 
 _LOCKS = 3
 """How often the lock may be lost in the gate before a write gives up."""
@@ -81,12 +81,15 @@ def commit(
         return _metadata(ref, begun, stats, schema)
 
     locks_left = _LOCKS
+    unseen: Sequence[Other] = ()
     while True:
+        guard.look(unseen)
+        unseen = ()
         try:
             with transaction(ref, "commit") as txn:
                 return publish(txn, begun.attempt, settle)
         except LookOutside as due:
-            guard.look(due.others)
+            unseen = due.others
         except LeaseLost as error:  # nothing was decided: all is asked again under a new lock
             locks_left -= 1
             if error.is_taken_back or not locks_left:
