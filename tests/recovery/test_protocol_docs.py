@@ -203,8 +203,9 @@ def test_the_verdicts_are_those_of_the_page() -> None:
 
 def json_example(page: str) -> str:
     """The one block of JSON of a page."""
-    (text,) = re.findall("```json\n(.*?)\n```", (PAGES / page).read_text(), re.DOTALL)
-    return text
+    found = list(re.finditer("```json\n(.*?)\n```", (PAGES / page).read_text(), re.DOTALL))
+    assert len(found) == 1
+    return found[0][1]
 
 
 def plain_paths(decision: Decision) -> list[str]:
