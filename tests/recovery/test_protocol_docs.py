@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,14 @@ from hoodoo.api import Table
 from hoodoo.concurrency.liveness import Pulse
 from hoodoo.engine.local import LocalEngine
 from hoodoo.format import json_object
+from hoodoo.model import paths
 from hoodoo.model.attempt import Beat
+from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.recovery.recover import Recovered
 from hoodoo.recovery.verdict import judge
 from hoodoo.storage.traced import TracedStorage
+from hoodoo.timeline.head import content_of
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocol"
 CHANGES = ("create", "put", "replace", "delete", "open_write")
@@ -192,12 +195,49 @@ def test_the_verdicts_are_those_of_the_page() -> None:
             verdict = judge(instant, pulse, is_plan=False, rolled_back_by=None)
             assert verdict.fate.value == expected, action
         assert judge(instant, dead, is_plan=False, rolled_back_by=R).fate.value == "leave"
+        moot = judge(instant, dead, is_plan=False, rolled_back_by=None, undoes=R)
+        assert moot.fate.value == "leave"
     plan = Instant(T, Action.REPLACE_COMMIT, State.INFLIGHT)
     assert judge(plan, dead, is_plan=True, rolled_back_by=None).fate.value == "leave"
 
 
+def json_example(page: str) -> str:
+    """The one block of JSON of a page."""
+    found = list(re.finditer("```json\n(.*?)\n```", (PAGES / page).read_text(), re.DOTALL))
+    assert len(found) == 1
+    return found[0][1]
+
+
+def plain_paths(decision: Decision) -> list[str]:
+    """The files that a decision is about, with the names that the pages use."""
+    names = {decision.instant: "T", decision.latest: "C"}
+    return [
+        re.sub(r"\d{17}", lambda time: names[InstantTime(time[0])], path)
+        for path in (decision.path, decision.needs or "")
+    ]
+
+
+def test_the_head_is_that_of_the_page() -> None:
+    text, world = json_example("commit.md"), fleet()
+    told = json_object.decode(text.encode(), Decision)
+    assert json.loads(json_object.encode(told)) == json.loads(text)
+    assert content_of(world.store, told) == b"Obj\x01"
+    found = json_object.decode(world.store.read(paths.HEAD), Decision)
+    assert (told.kind, plain_paths(told)) == (found.kind, plain_paths(found))
+
+
+def test_the_fields_and_kinds_of_decisions_are_those_of_the_page() -> None:
+    names = [each.name for each in fields(Decision)]
+    assert list(json.loads(json_example("commit.md"))) == names
+    lines = (PAGES / "commit.md").read_text().splitlines()
+    told = lines[lines.index("| field | |") + 2 :]
+    assert [line.split("`")[1] for line in told[: told.index("")]] == names
+    kinds = table("commit.md", "kind", "decides that", "carried out by", "void")
+    assert [row[0].strip("`") for row in kinds] == [kind.value for kind in DecisionKind]
+
+
 def test_the_body_of_a_heartbeat_is_that_of_the_page() -> None:
-    (text,) = re.findall("```json\n(.*?)\n```", (PAGES / "heartbeats.md").read_text())
+    text = json_example("heartbeats.md")
     beat = json_object.decode(text.encode(), Beat)
     assert json.loads(json_object.encode(beat)) == json.loads(text)
     assert str(beat) in (PAGES / "heartbeats.md").read_text()
