@@ -77,9 +77,10 @@ def test_whoever_was_taken_over_learns_it_at_the_next_beat_and_stops() -> None:
         taken = take_over(south.ref, heartbeat.instant, kind="rollback")
     assert body(fleet, heartbeat.instant)["epoch"] == 2
     heartbeat.check()  # it cannot know yet
-    with pytest.raises(HeartbeatLost, match="taken over by test app on south"):
-        heartbeat.confirm()
     before = body(fleet, heartbeat.instant)["seq"]
+    heartbeat.beat()
+    with pytest.raises(HeartbeatLost, match="taken over by test app on south"):
+        heartbeat.check()
     heartbeat.beat()
     assert body(fleet, heartbeat.instant)["seq"] == before
     heartbeat.end()  # another's file is not ours to remove
@@ -110,7 +111,8 @@ def test_takeover_fails_if_the_owner_beats_after_the_look() -> None:
         take_over(
             replace(ref, env=replace(ref.env, storage=traced)), heartbeat.instant, kind="test"
         )
-    heartbeat.confirm()
+    heartbeat.beat()
+    heartbeat.check()
 
 
 @pytest.mark.parametrize("landed", [True, False])

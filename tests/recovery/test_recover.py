@@ -367,3 +367,29 @@ def test_only_writes_and_rollbacks_are_rolled_back_by_hand(action: str) -> None:
     with pytest.raises(Unsupported, match=f"a {action} is not rolled back"):
         south.table.rollback("20200101000000000", force=True)
     assert fleet.store.exists(path)
+
+
+def test_a_dropped_rollback_does_not_come_back() -> None:
+    """Someone had taken the foreign rollback over, decided it, and died."""
+    fleet = Fleet()
+    north, south, east = (fleet.machine(name) for name in ("north", "south", "east"))
+    done = north.table.insert(rows(k1=1))
+    timeline = south.ref.properties.timeline
+    found = south.ref.load_timeline().find(done.instant)
+    assert found is not None
+    data = fleet.store.read(instant_path(timeline, found))
+    rollback = Instant(InstantTime(str(int(done.instant) + 1)), Action.ROLLBACK, State.REQUESTED)
+    info = InstantInfo(commit_time=done.instant, action="commit")
+    plan = codec.encode(RollbackPlan(instant_to_rollback=info))
+    fleet.store.create(instant_path(timeline, rollback), plan)
+    fleet.store.delete(instant_path(timeline, found))  # as that engine does first
+    fleet.world.pass_time(2 * EXPIRY_S)
+    cut_power_at(east, "create", "rollback.inflight")
+    with pytest.raises(PowerCut):
+        east.table.recover()
+    fleet.die(east)
+    fleet.store.create(instant_path(timeline, found), data)  # its late duplicate
+    assert south.table.rollback(rollback.requested_time).is_dropped
+    south.table.insert(rows("b", k2=2))
+    assert not south.ref.load_timeline().pending
+    assert south.rows() == {"k1": 1, "k2": 2}

@@ -44,19 +44,14 @@ def why_void(
     if not isinstance(metadata, CommitMetadata):
         return None
     seen = {instant for instant in known if instant.is_completed}
-    others = [
-        instant
-        for instant in now
-        if instant not in seen
-        and instant.requested_time != time
-        and not _is_ours(env, where, instant)
-    ]
+    others = [i for i in now if i not in seen and i.requested_time != time]
     if any(_is_built_on(env, where, instant, time) for instant in others):
         return None
     for instant in others:
-        reason = _in_the_way(env, where, instant, metadata)
-        if reason is not None:
-            return reason
+        if not _is_ours(env, where, instant):
+            reason = _in_the_way(env, where, instant, metadata)
+            if reason is not None:
+                return reason
     for _, stat in metadata.stats():
         if stat.path and not env.storage.exists(stat.path):
             return f"another engine deleted {stat.path}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hoodoo.concurrency.foreign import why_void
 from hoodoo.concurrency.heartbeat import Heartbeat
@@ -18,14 +18,12 @@ from hoodoo.errors import (
     Cancelled,
     CommitFailed,
     CommitUnknown,
-    FormatError,
     HeadMoved,
     HeartbeatLost,
     HoodooError,
     IllegalTransition,
     LeaseLost,
     OutcomeUnknown,
-    StorageError,
 )
 from hoodoo.format import timeline as codec
 from hoodoo.format.timeline import Metadata
@@ -39,12 +37,13 @@ from hoodoo.timeline.decisions import carry_out
 from hoodoo.timeline.head import drop_staged, prepare_decision, take_head
 from hoodoo.timeline.instants import new_time
 from hoodoo.timeline.load import instant_path, load_rollback_targets
+from hoodoo.timeline.settled import delete_settled
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
 log = logging.getLogger("hoodoo.concurrency")
 
-_TAKE_BACK_WITHIN_S = 10.0
+_REMOVE_WITHIN_S = 10.0
 _SERVICES = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 
 
@@ -126,6 +125,22 @@ def request(
         else:
             _carry_out(txn, decision)
             return instant
+
+
+def withdraw(txn: Txn, rollback: Instant, owner: str, check: Callable[[], None]) -> None:
+    """Take a rollback that must not be carried out off the timeline.
+
+    Needs: a Txn. `check` fails if it is to be carried out all the same.
+    Order: inflight file deleted; head; requested file deleted.
+    Crash: before the head it is a requested rollback again; after it whoever comes next goes on.
+    """
+
+    def reason() -> str:
+        check()
+        delete_settled(txn.env, instant_path(txn.paths, replace(rollback, state=State.INFLIGHT)))
+        return "it is moot"
+
+    _remove(txn, replace(rollback, state=State.REQUESTED), owner, reason)
 
 
 def change_properties(txn: Txn, changes: Mapping[str, str | None]) -> TableProperties:
@@ -244,38 +259,51 @@ def _refuse_overtaken(
     """
     if _has_lock(txn):
         return
-    reason = why_void(txn.env, txn.paths, attempt.instant, metadata, known=known)
-    if reason is None:
-        return
     time = completed.requested_time
-    log.error("taken_back time=%s reason=%s", time, reason)
-    while True:
-        txn.reload()
-        decision = prepare_decision(
-            txn.env,
-            txn.head,
-            DecisionKind.TAKE_BACK,
-            time,
-            instant_path(txn.paths, completed),
-            b"",
-            owner=attempt.owner,
-            latest=completed.ended_at,
-        )
-        try:
-            txn.head = take_head(txn.env, txn.head, decision, within_s=_TAKE_BACK_WITHIN_S)
-        except HeadMoved:
-            continue
-        carry_out(txn.env, decision)
+
+    def check() -> str | None:
+        return why_void(txn.env, txn.paths, attempt.instant, metadata, known=known)
+
+    reason = _remove(txn, completed, attempt.owner, check)
+    if reason is not None:
+        log.error("taken_back time=%s reason=%s", time, reason)
         raise LeaseLost(
             f"instant {time} was taken back: the lock was lost, and {reason}", is_taken_back=True
         )
 
 
+def _remove(txn: Txn, instant: Instant, owner: str, reason: Callable[[], str | None]) -> str | None:
+    """Decide that the file of an instant in this state goes, as long as there is a reason.
+
+    Order: head and timeline read again; reason; head; file deleted.
+    """
+    while True:
+        txn.reload()
+        why = reason()
+        if why is None:
+            return None
+        decision = prepare_decision(
+            txn.env,
+            txn.head,
+            DecisionKind.REMOVE,
+            instant.requested_time,
+            instant_path(txn.paths, instant),
+            b"",
+            owner=owner,
+            latest=instant.ended_at,
+        )
+        try:
+            txn.head = take_head(txn.env, txn.head, decision, within_s=_REMOVE_WITHIN_S)
+        except HeadMoved:
+            continue
+        carry_out(txn.env, decision)
+        return why
+
+
 def _has_lock(txn: Txn) -> bool:
-    """Whether the lock is still ours; if the store does not tell, by our own clock."""
+    """Whether the lock is still ours; if nobody tells, it may be lost."""
     try:
         return txn.fence.is_unbroken()
-    except (StorageError, FormatError) as error:
+    except HoodooError as error:
         log.warning("lock_not_seen error=%s", error)
-        txn.fence.check()
-        return True
+        return False

@@ -99,16 +99,6 @@ class Heartbeat:
         if self._lost:
             raise HeartbeatLost(f"instant {self.instant} is lost: {self._lost}")
 
-    def confirm(self) -> None:
-        """Read the file and fail unless it is this attempt's. Raises `HeartbeatLost`."""
-        try:
-            body = read_beat(self._env, self.instant)
-        except NotFound:
-            self._lose("its heartbeat is gone")
-        else:
-            self._own(body)
-        self.check()
-
     def stop(self) -> None:
         """Beat no more, and leave the file to age: for attempts that may not have ended."""
         if self._timer is not None:

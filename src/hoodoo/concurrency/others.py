@@ -66,7 +66,7 @@ def refuse_conflicts(
     others = load_others(txn, strategy, mine, planned_on)
     conflicts = check(strategy, mine, others)
     if conflicts:
-        times = {conflict.other.time for conflict in conflicts}
+        times = sorted({conflict.other.time for conflict in conflicts})
         owners = {time: owner for time in times if (owner := owner_of(time))}
         raise refusal(mine, conflicts, owners)
     return others

@@ -152,20 +152,16 @@ class ZooKeeperLock:
             raise self._lost("it was not confirmed in time")
 
     def ensure(self) -> None:
-        # Nothing confirms it beside the work, so it is asked for: a look at one node is cheap.
-        self.confirm()
+        self.confirm()  # nothing confirms it beside the work, and a look at one node is cheap
 
     def budget_s(self) -> float:
-        if self._confirmed is None:
-            return 0.0
-        return max(0.0, self._confirmed + self._budget_s - self._env.clock.monotonic())
+        return max(0.0, (self._confirmed or 0.0) + self._budget_s - self._env.clock.monotonic())
 
     def is_unbroken(self) -> bool:
-        try:
+        with suppress(LeaseLost):
             self.confirm()
-        except LeaseLost:
-            return False
-        return True
+            return True
+        return False
 
     def release(self) -> None:
         """Order: our node deleted.

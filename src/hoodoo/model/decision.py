@@ -19,8 +19,9 @@ class DecisionKind(Enum):
     """A plan or a rollback is put on the timeline: its requested file is to be created."""
     COMPLETE = "complete"
     """The completed file is to be created."""
-    TAKE_BACK = "take back"
-    """The completed file of a commit that was not acknowledged is to be deleted."""
+    REMOVE = "remove"
+    """A file is to be deleted: the completed one of a commit that was not acknowledged and cannot
+    stand, or the requested one of a rollback that must not be carried out."""
     PROPERTIES = "properties"
     """`hoodie.properties` is to be replaced."""
 

@@ -93,7 +93,7 @@ def finish_decision(ref: TableRef) -> None:
     if decision is None:
         return
     is_there = ref.env.storage.exists(decision.path)
-    is_done = is_there != (decision.kind is DecisionKind.TAKE_BACK)
+    is_done = is_there != (decision.kind is DecisionKind.REMOVE)
     if not is_done or decision.kind is DecisionKind.PROPERTIES:
         with transaction(ref, "recover"):
             log.info("looked_at_decision number=%d", decision.number)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.gate import Attempt, publish, request
+from hoodoo.concurrency.gate import Attempt, publish, request, withdraw
 from hoodoo.concurrency.heartbeat import Heartbeat, open_instant, take_over
 from hoodoo.concurrency.markers import delete_markers
 from hoodoo.concurrency.transaction import transaction
@@ -141,16 +142,24 @@ def drop_moot(txn: Txn, ref: TableRef, rollback: Instant) -> RolledBack | None:
     """Take a pending rollback off the timeline if what it is about is completed, and stands.
 
     Needs: a Txn, in which its executor was found dead.
-    Order: inflight file, then requested file; heartbeat.
+    Order: that of `gate.withdraw`; heartbeat.
     """
+    plan, time = _read_plan(ref, rollback), rollback.requested_time
     try:
-        refuse_completed(txn.timeline, _read_plan(ref, rollback))
+        refuse_completed(txn.timeline, plan)
     except AlreadyCommitted as error:
-        transitions.remove(txn, rollback)
-        delete_settled(ref.env, paths.heartbeat(rollback.requested_time))
-        time, action = rollback.requested_time, rollback.action.value
-        return RolledBack(time, time, action, (), is_dropped=True, reason=str(error))
-    return None
+        reason = str(error)
+    else:
+        return None
+
+    def check() -> None:
+        with suppress(AlreadyCommitted):
+            refuse_completed(txn.timeline, plan)
+            raise TimelineError(f"what rollback {time} is about is not completed any more")
+
+    withdraw(txn, rollback, ref.env.ids.uuid(), check)
+    delete_settled(ref.env, paths.heartbeat(time))
+    return RolledBack(time, time, rollback.action.value, (), is_dropped=True, reason=reason)
 
 
 def refuse_completed(timeline: Timeline, plan: RollbackPlan) -> None:

@@ -9,7 +9,14 @@ from __future__ import annotations
 import logging
 
 from hoodoo.env import Env
-from hoodoo.errors import AlreadyExists, FormatError, IllegalTransition, NotFound
+from hoodoo.errors import (
+    AlreadyExists,
+    FormatError,
+    IllegalTransition,
+    NotFound,
+    PreconditionFailed,
+    naming,
+)
 from hoodoo.format import properties as properties_codec
 from hoodoo.model import paths
 from hoodoo.model.decision import Decision, DecisionKind
@@ -30,7 +37,7 @@ def carry_out(env: Env, decision: Decision, *, within_s: float | None = None) ->
     Order: the one file of the decision is created if absent, replaced by condition, or deleted.
     """
     match decision.kind:
-        case DecisionKind.TAKE_BACK:
+        case DecisionKind.REMOVE:
             delete_settled(env, decision.path)
             return True
         case DecisionKind.PROPERTIES:
@@ -60,32 +67,36 @@ def is_unfinished(env: Env, decision: Decision, timeline: Timeline) -> bool:
             return found is None and not is_archived
         case DecisionKind.COMPLETE:
             return found is not None and found.state is State.INFLIGHT
-        case DecisionKind.TAKE_BACK:
-            return found is not None and found.is_completed
+        case DecisionKind.REMOVE:
+            return env.storage.exists(decision.path)
         case DecisionKind.PROPERTIES:
-            return not _has_properties(env, decision)
+            return not _has_properties(env.storage.read(paths.PROPERTIES), decision)
 
 
-def _has_properties(env: Env, decision: Decision) -> bool:
-    try:
-        raw = properties_codec.parse(env.storage.read(paths.PROPERTIES))
-    except NotFound:
-        return False
-    number = raw.get(PROPERTIES_DECISION, "0")
+def _has_properties(data: bytes, decision: Decision) -> bool:
+    with naming(paths.PROPERTIES):
+        number = properties_codec.parse(data).get(PROPERTIES_DECISION, "0")
     return number.isdigit() and int(number) >= decision.number
 
 
 def _replace_properties(env: Env, decision: Decision) -> bool:
-    if _has_properties(env, decision):
-        return False
+    """Whoever is faster has put the same bytes there, or those of a later decision."""
     data = content_of(env.storage, decision)
-    try:
-        etag = env.storage.stat(paths.PROPERTIES).etag
-    except NotFound:
-        raise FormatError("is gone; restore it from its backup", source=paths.PROPERTIES) from None
-    replace_settled(env, paths.PROPERTIES, data, if_match=etag)
-    return True
+    while True:
+        try:
+            present = env.storage.read_version(paths.PROPERTIES)
+        except NotFound:
+            reason = "is gone; restore it from its backup"
+            raise FormatError(reason, source=paths.PROPERTIES) from None
+        if _has_properties(present.data, decision):
+            return False
+        try:
+            replace_settled(env, paths.PROPERTIES, data, if_match=present.etag)
+        except PreconditionFailed:
+            continue
+        return True
 
 
 def told(decision: Decision) -> tuple[int, str, str]:
+    """What the log says of a decision: number, kind and path."""
     return decision.number, decision.kind.value, decision.path
