@@ -71,7 +71,7 @@ class Append(OnCluster):
 
     def setup(self, world: World) -> None:
         super().setup(world)
-        world.watch(_AppendGuard(world.storage))
+        world.watch(_AppendGuard(world))
 
     def actors(self) -> Mapping[str, Action]:
         executors = {f"e{n}": self.cluster.executor() for n in range(1, self.executors + 1)}
