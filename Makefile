@@ -10,7 +10,7 @@ SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-cluster test-fast check fmt lint types test-compat fuzz sim sim-nightly bench docs pins clean
+.PHONY: help setup demo test test-core test-spark test-cluster test-fast check fmt lint types test-compat fuzz sim sim-nightly soak bench docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,11 @@ sim: $(READY) ## Simulate writers, crashes and clocks (SCENARIO=name SEED=n N=se
 sim-nightly: $(READY) ## Simulate ten times as much as the tests do, from another seed (SEED=n)
 	HOODOO_SIM_SEEDS=1700 HOODOO_SIM_FIRST_SEED=$(SEED) $(PYTEST) $(APART) tests/sim
 	$(BIN)/python -m hoodoo.testing.sim --scenario same-group --preemptions 2 --cap 5000
+
+soak: $(READY) ## Kill and stop colliding writers (MINUTES=10 KIND=cow|mor STORE=local|s3 LOCK= BESIDE_HUDI=1 SEED=n)
+	PYTHONPATH=tests$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python -m soak --seed $(SEED) \
+		--minutes $(or $(MINUTES),10) --kind $(or $(KIND),cow) --store $(or $(STORE),local) \
+		--lock $(or $(LOCK),storage) $(if $(BESIDE_HUDI),--beside-hudi)
 
 bench: $(READY) ## Measure reading, opening, listing, commits, and Spark beside its peers (half an hour)
 	$(BIN)/python -m bench

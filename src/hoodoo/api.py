@@ -109,7 +109,8 @@ class Table:
         """The rows, meta columns included unless `columns` says otherwise.
 
         `filter` is SQL text, pyarrow filter tuples, or a pyarrow expression; `as_of` an instant
-        or a time; `mode` "snapshot", or "read_optimized": base files only, without logs.
+        or a time, in the table's time zone unless it has an offset; `mode` "snapshot", or
+        "read_optimized": base files only, without logs.
         """
         from hoodoo.table.scan import scan
 
@@ -169,7 +170,8 @@ class Table:
     ) -> pa.Table | DataFrame:
         """Rows changed after `since` (an instant or a time), up to and including `until`.
 
-        With a Spark session the rows come as a DataFrame, without one as an Arrow table.
+        A time without an offset is in the table's time zone. With a Spark session the rows come as
+        a DataFrame, without one as an Arrow table.
         """
         begin, end = _moment(since), _moment(until)
         if begin is None:

@@ -41,6 +41,12 @@ class Clock(Protocol):
 
     def now_ms(self) -> int: ...
 
+    def local_ms(self, epoch_ms: int) -> int:
+        """What a wall clock in this process's time zone shows at a moment.
+
+        As the milliseconds since 1970 that a clock in UTC has when it shows the same.
+        """
+
     def monotonic(self) -> float: ...
 
     def sleep(self, seconds: float) -> None: ...
@@ -143,6 +149,12 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def local_ms(self, epoch_ms: int) -> int:
+        try:
+            return epoch_ms + time.localtime(epoch_ms // 1000).tm_gmtoff * 1000
+        except (OverflowError, OSError, ValueError):  # no calendar goes that far
+            return epoch_ms
 
     def monotonic(self) -> float:
         return monotonic()

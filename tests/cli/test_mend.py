@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.dead_writes import (
-    AFTER_CLAIM,
+    AFTER_DECISION,
     EXPIRY_S,
     dead_upsert,
     die_over,
@@ -16,11 +16,15 @@ from support.dead_writes import (
 )
 
 import hoodoo
+from hoodoo.format.timeline import encode
 from hoodoo.model import paths
+from hoodoo.model.commit import InstantInfo
+from hoodoo.model.plan import RollbackPlan
 from hoodoo.table.ref import open_ref
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])
 WHO = "nightly load on node7, process 4711 (upsert, begin)"
+DATA_FILE = r"^[^.].*\.parquet$"
 PLAN = "20200101000000000"
 
 
@@ -93,6 +97,7 @@ def test_the_same_as_json(place: Path, hoodoo_cli) -> None:
         "action": "commit",
         "rollback": rollback.requested_time,
         "is_finished": False,
+        "is_dropped": False,
         "files": files,
     }
     assert found["left"] == []
@@ -130,13 +135,29 @@ def test_the_options_say_when_a_writer_without_a_body_is_dead(place: Path, hoodo
     assert "dead: a writer that does not say who it is; last heartbeat 3" in told
 
 
-def test_a_commit_that_may_still_land_is_left_with_its_owner(place: Path, hoodoo_cli) -> None:
-    instant = upsert_and_die(place, rows(1, 2), at=AFTER_CLAIM)
+def test_a_commit_that_was_decided_is_finished(place: Path, hoodoo_cli) -> None:
+    instant = upsert_and_die(place, rows(1, 2), at=AFTER_DECISION)
     make_older(place / paths.heartbeat(instant), EXPIRY_S + 100)
-    reason = hoodoo_cli("recover", place).out.splitlines()[1]
-    assert reason.startswith(f"  its commit may still land: {WHO}; last heartbeat 70")
-    make_older(place / paths.claim(instant), EXPIRY_S + 100)
-    assert hoodoo_cli("recover", place).out.startswith(f"rolled back {instant} ")
+    assert "rolled back" not in hoodoo_cli("recover", place).out
+    assert actions(place) == [("commit", "completed"), ("commit", "completed")]
+
+
+def test_a_rollback_of_what_is_completed_is_left_and_can_be_dropped(
+    place: Path, hoodoo_cli
+) -> None:
+    """As an engine leaves it that died before it took its commit back."""
+    commit = hoodoo_cli("timeline", place, "--json").json[0]["requested_time"]
+    later = str(int(commit) + 1)
+    info = InstantInfo(commit_time=commit, action="commit")
+    requested = place / f".hoodie/timeline/{later}.rollback.requested"
+    requested.write_bytes(encode(RollbackPlan(instant_to_rollback=info)))
+    make_older(requested, EXPIRY_S + 100)
+    first, reason = hoodoo_cli("recover", place).out.splitlines()
+    assert first == f"left {later} (rollback, requested)"
+    assert f"`hoodoo rollback TABLE {later}`" in reason
+    assert hoodoo_cli("rollback", place, later).out.startswith(f"dropped rollback {later}: ")
+    assert actions(place) == [("commit", "completed")]
+    assert hoodoo_cli("recover", place).out == "nothing to mend\n"
 
 
 def test_a_plan_is_left(place: Path, hoodoo_cli) -> None:
@@ -149,12 +170,11 @@ def test_a_plan_is_left(place: Path, hoodoo_cli) -> None:
 
 def test_a_rollback_that_was_cut_off_is_finished(place: Path, hoodoo_cli) -> None:
     instant = dead_upsert(place, rows(1, 2))
-    rollback = die_over(place, lambda table: table.recover(), at=AFTER_CLAIM)
-    first, reason, *_ = hoodoo_cli("recover", place).out.splitlines()
+    rollback = die_over(place, lambda table: table.recover(), at=DATA_FILE)
+    *_, first, reason = hoodoo_cli("recover", place).out.splitlines()
     assert first == f"left {rollback} (rollback, inflight)"
     assert reason.startswith("  alive: nightly load on node7, process 4711 (rollback, begin);")
     make_older(place / paths.heartbeat(rollback), EXPIRY_S + 100)
-    make_older(place / paths.claim(rollback), EXPIRY_S + 100)
     lines = hoodoo_cli("recover", place).out.splitlines()
     assert lines[0].startswith(f"finished the rollback of {instant} (commit) by {rollback}: ")
     assert lines[1].startswith("  dead: nightly load on node7, process 4711 (rollback, begin); ")
@@ -163,22 +183,13 @@ def test_a_rollback_that_was_cut_off_is_finished(place: Path, hoodoo_cli) -> Non
 
 def test_what_a_finished_rollback_was_about_is_not_left(place: Path, hoodoo_cli) -> None:
     instant = dead_upsert(place, rows(1, 2))
-    rollback = die_over(place, lambda table: table.recover(), at=f"{paths.CLAIMS}/(?!{instant})")
+    rollback = die_over(place, lambda table: table.recover(), at=r"/\d+\.commit\.requested$")
     make_older(place / paths.heartbeat(rollback), EXPIRY_S + 100)
     (place / f".hoodie/timeline/{instant}.commit.requested").write_bytes(b"")
     found = hoodoo_cli("recover", place, "--json").json
     assert [done["is_finished"] for done in found["rolled_back"]] == [True]
     assert found["left"] == []
     assert actions(place) == [("commit", "completed"), ("rollback", "completed")]
-
-
-def test_what_someone_else_carries_on_is_told(place: Path, hoodoo_cli) -> None:
-    dead_upsert(place, rows(1, 2))
-    rollback = die_over(place, lambda table: table.recover(), at=AFTER_CLAIM)
-    make_older(place / paths.heartbeat(rollback), EXPIRY_S + 100)
-    first, reason, *_ = hoodoo_cli("recover", place).out.splitlines()
-    assert first == f"left {rollback} (rollback, inflight)"
-    assert reason.startswith("  someone else carries it on: ")
 
 
 def test_what_was_swept(place: Path, hoodoo_cli) -> None:
@@ -188,8 +199,7 @@ def test_what_was_swept(place: Path, hoodoo_cli) -> None:
     hoodoo_cli("recover", place)
     (place / file).write_bytes(data)  # by a task that outlived its writer
     make_older(place / paths.leftovers(instant), EXPIRY_S + 100)
-    make_older(place / paths.claim(instant), 3 * EXPIRY_S)
-    assert hoodoo_cli("recover", place).out == f"swept 1 data file, 1 leftover\n  {file}\n"
+    assert hoodoo_cli("recover", place).out == f"swept 1 data file, 0 leftovers\n  {file}\n"
     assert not files_of(place, instant)
     make_older(place / paths.leftovers(instant), EXPIRY_S + 100)
     assert hoodoo_cli("recover", place, "--json").json["swept"] == {

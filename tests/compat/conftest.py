@@ -23,12 +23,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """A running Apache Hudi; skips, naming what is missing, where it cannot be had."""
+def installed_hudi() -> dict[str, str]:
+    """Where an Apache Hudi is; skips, naming what is missing, where it cannot be had."""
     found = subprocess.run([sys.executable, PEERS], capture_output=True, text=True)
     if found.returncode:
         pytest.skip(f"no Apache Hudi here: {found.stderr.strip().splitlines()[-1]}")
-    peer = Peer(json.loads(found.stdout), tmp_path_factory.mktemp("hudi"))
+    where: dict[str, str] = json.loads(found.stdout)
+    return where
+
+
+@pytest.fixture(scope="session")
+def hudi(
+    installed_hudi: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Peer]:
+    """A running Apache Hudi."""
+    peer = Peer(installed_hudi, tmp_path_factory.mktemp("hudi"))
     yield peer
     peer.close()
 

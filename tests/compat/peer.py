@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.timezone=UTC"
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SESSION = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
@@ -34,9 +34,9 @@ SESSION = {
 }
 
 
-def start(bundle: str, scratch: str) -> SparkSession:
+def start(bundle: str, scratch: str, zone: str) -> SparkSession:
     """Starts the one session of this process, with everything it leaves behind in `scratch`."""
-    options = JVM_OPTIONS + f" -Dderby.system.home={scratch}"
+    options = f"{JVM_OPTIONS} -Duser.timezone={zone} -Dderby.system.home={scratch}"
     builder = SparkSession.builder.master("local[2]").appName("peer")
     for key, value in SESSION.items():
         builder = builder.config(key, value)
@@ -93,7 +93,7 @@ def main() -> None:
     # The JVM inherits descriptor 1 and writes to it: keep it for the answers alone.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    spark = start(settings["bundle"], settings["scratch"])
+    spark = start(settings["bundle"], settings["scratch"], settings["zone"])
     answers.write(json.dumps({"ok": {"spark": spark.version}}) + "\n")
     for line in sys.stdin:
         answers.write(json.dumps(answer(spark, json.loads(line))) + "\n")

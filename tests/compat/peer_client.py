@@ -28,12 +28,12 @@ class PeerError(Exception):
 
 
 class Peer:
-    """One long-lived Apache Hudi on Spark."""
+    """One long-lived Apache Hudi on Spark, whose JVM is in a time zone."""
 
-    def __init__(self, found: Mapping[str, str], scratch: Path) -> None:
+    def __init__(self, found: Mapping[str, str], scratch: Path, *, zone: str = "UTC") -> None:
         self.scratch = scratch
         self.log = scratch / "peer.log"
-        settings = json.dumps({"bundle": found["bundle"], "scratch": str(scratch)})
+        settings = json.dumps({"bundle": found["bundle"], "scratch": str(scratch), "zone": zone})
         env = {**os.environ, "JAVA_HOME": found["java_home"], "SPARK_LOCAL_IP": "127.0.0.1"}
         env.pop("SPARK_HOME", None)
         with self.log.open("w") as log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.fleet import EXPIRY_S, INTERVAL_MS, MISSES, Fleet, Machine
@@ -13,6 +14,7 @@ from hoodoo.concurrency.transaction import transaction
 from hoodoo.errors import HeartbeatLost, StorageError
 from hoodoo.model import paths
 from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.storage.traced import TracedStorage
 
 
 def begin(machine: Machine) -> Heartbeat:
@@ -83,6 +85,32 @@ def test_whoever_was_taken_over_learns_it_at_the_next_beat_and_stops() -> None:
     heartbeat.end()  # another's file is not ours to remove
     assert fleet.store.exists(paths.heartbeat(heartbeat.instant))
     taken.check()
+
+
+def test_takeover_costs_one_look_and_one_write() -> None:
+    fleet = Fleet()
+    heartbeat = begin(fleet.machine("north"))
+    ref = fleet.machine("south").ref
+    traced = TracedStorage(ref.env.storage)
+    take_over(replace(ref, env=replace(ref.env, storage=traced)), heartbeat.instant, kind="test")
+    assert [operation.verb for operation in traced.operations] == ["read", "replace"]
+
+
+def test_takeover_fails_if_the_owner_beats_after_the_look() -> None:
+    fleet = Fleet()
+    heartbeat = begin(fleet.machine("north"))
+    ref = fleet.machine("south").ref
+
+    def meanwhile(verb: str, path: str) -> None:
+        if verb == "replace":
+            heartbeat.beat()
+
+    traced = TracedStorage(ref.env.storage, before=meanwhile)
+    with pytest.raises(HeartbeatLost, match="moved"):
+        take_over(
+            replace(ref, env=replace(ref.env, storage=traced)), heartbeat.instant, kind="test"
+        )
+    heartbeat.confirm()
 
 
 @pytest.mark.parametrize("landed", [True, False])

@@ -38,7 +38,7 @@ def body(fleet: Fleet, attempt: Attempt) -> dict[str, object]:
 
 
 def is_dead(machine: Machine) -> bool:
-    return bool(roll_back_dead(machine.ref).rolled_back)
+    return bool(roll_back_dead(machine.ref, machine.ref.load_timeline()).rolled_back)
 
 
 def publish_by(machine: Machine, attempt: Attempt, heartbeat: Heartbeat) -> None:

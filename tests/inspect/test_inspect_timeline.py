@@ -11,10 +11,11 @@ import pytest
 from support.archives import archive
 from support.fixtures import fixture_tables
 from support.fleet import EXPIRY_S, Fleet, Machine, begin_commit, rows
+from support.zones import time_zone
 
 import hoodoo
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.env import SystemIds
+from hoodoo.env import SystemClock, SystemIds
 from hoodoo.format import lsm
 from hoodoo.inspect.timeline import InstantReport, report_timeline
 from hoodoo.model import paths
@@ -88,12 +89,23 @@ def test_an_inflight_commit_tells_what_it_is_about(place: Path) -> None:
     assert by_time(report_timeline(opened(place)))["20200102000000000"].operation == "INSERT"
 
 
-def test_ages_in_a_local_zone_come_from_the_file(place: Path) -> None:
-    path = touch(place, "20200101000000000.clustering.requested")
+@pytest.mark.parametrize(("zone", "hours"), [("UTC", 0), ("LOCAL", 9)])
+def test_ages_go_by_the_zone_of_the_table(tmp_path: Path, zone: str, hours: int) -> None:
+    option = {"hoodie.table.timeline.timezone": zone}
+    hoodoo.create_table(str(tmp_path / "t"), schema=SCHEMA, record_key="id", options=option)
+    touch(tmp_path / "t", "20200102000000000.clustering.requested")
+    other = {"hoodie.table.timeline.timezone": "UTC" if zone == "LOCAL" else "LOCAL"}
+    with time_zone("Asia/Tokyo"):
+        (report,) = report_timeline(open_ref(str(tmp_path / "t"), other))
+    begun = 1_577_923_200 - hours * 3600
+    assert report.age_seconds == pytest.approx(SystemClock().now_ms() / 1000 - begun, abs=60)
+
+
+def test_the_file_tells_the_age_of_an_instant_yet_to_come(place: Path) -> None:
+    path = touch(place, "20990101000000000.clustering.requested")
     hour_ago = opened(place).env.clock.now_ms() / 1000 - 3600
     os.utime(path, (hour_ago, hour_ago))
-    local = open_ref(str(place), {"hoodie.table.timeline.timezone": "LOCAL"})
-    age = by_time(report_timeline(local))["20200101000000000"].age_seconds
+    age = by_time(report_timeline(opened(place)))["20990101000000000"].age_seconds
     assert age == pytest.approx(3600, abs=60)
 
 

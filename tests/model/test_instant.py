@@ -15,11 +15,11 @@ from hoodoo.model.instant import (
     Instant,
     InstantTime,
     State,
-    from_epoch_ms,
+    from_wall_ms,
     is_instant_time,
     next_time,
     parse_moment,
-    to_epoch_ms,
+    to_wall_ms,
 )
 
 FIRST_MS = -62_135_596_800_000  # 0001-01-01
@@ -27,29 +27,33 @@ LAST_MS = 253_402_300_799_999  # 9999-12-31
 MOMENTS = st.integers(FIRST_MS, LAST_MS)
 
 
+def in_utc(epoch_ms: int) -> int:
+    return epoch_ms
+
+
 @given(MOMENTS)
-def test_every_moment_of_the_calendar_round_trips(epoch_ms: int) -> None:
-    time = from_epoch_ms(epoch_ms)
+def test_every_moment_of_the_calendar_round_trips(wall_ms: int) -> None:
+    time = from_wall_ms(wall_ms)
     assert len(time) == 17
     assert is_instant_time(time)
-    assert to_epoch_ms(time) == epoch_ms
+    assert to_wall_ms(time) == wall_ms
 
 
 @given(MOMENTS, MOMENTS)
 def test_times_compare_as_text(one: int, other: int) -> None:
-    assert (from_epoch_ms(one) < from_epoch_ms(other)) == (one < other)
+    assert (from_wall_ms(one) < from_wall_ms(other)) == (one < other)
 
 
 def test_known_times() -> None:
-    assert from_epoch_ms(0) == "19700101000000000"
-    assert from_epoch_ms(1772922383352) == "20260307222623352"
-    assert to_epoch_ms(InstantTime("20260307222623")) == 1772922383999
+    assert from_wall_ms(0) == "19700101000000000"
+    assert from_wall_ms(1772922383352) == "20260307222623352"
+    assert to_wall_ms(InstantTime("20260307222623")) == 1772922383999
 
 
-@pytest.mark.parametrize("epoch_ms", [FIRST_MS - 1, LAST_MS + 1, 10**18, -(10**18)])
-def test_moments_beyond_the_calendar(epoch_ms: int) -> None:
+@pytest.mark.parametrize("wall_ms", [FIRST_MS - 1, LAST_MS + 1, 10**18, -(10**18)])
+def test_moments_beyond_the_calendar(wall_ms: int) -> None:
     with pytest.raises(InputError):
-        from_epoch_ms(epoch_ms)
+        from_wall_ms(wall_ms)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,7 @@ def test_moments_beyond_the_calendar(epoch_ms: int) -> None:
 )
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(InputError):
-        to_epoch_ms(InstantTime(text))
+        to_wall_ms(InstantTime(text))
 
 
 def test_what_is_an_instant_time() -> None:
@@ -71,16 +75,16 @@ def test_what_is_an_instant_time() -> None:
 def test_next_time_is_later_and_not_in_the_past(now: int, after: int) -> None:
     if after >= LAST_MS:
         return
-    time = next_time(now, after=from_epoch_ms(after))
-    assert time > from_epoch_ms(after)
-    assert time >= from_epoch_ms(now)
-    assert to_epoch_ms(time) == max(now, after + 1)
-    assert next_time(now, after=None) == from_epoch_ms(now)
+    time = next_time(now, after=from_wall_ms(after))
+    assert time > from_wall_ms(after)
+    assert time >= from_wall_ms(now)
+    assert to_wall_ms(time) == max(now, after + 1)
+    assert next_time(now, after=None) == from_wall_ms(now)
 
 
 def test_there_is_no_time_after_the_last() -> None:
     with pytest.raises(InputError):
-        next_time(0, after=from_epoch_ms(LAST_MS))
+        next_time(0, after=from_wall_ms(LAST_MS))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_there_is_no_time_after_the_last() -> None:
     ],
 )
 def test_what_a_user_may_type(text: str, time: str) -> None:
-    assert parse_moment(text) == time
+    assert parse_moment(text, wall_ms=in_utc) == time
 
 
 @pytest.mark.parametrize(
@@ -104,13 +108,27 @@ def test_what_a_user_may_type(text: str, time: str) -> None:
 )
 def test_what_a_user_may_not_type(text: str) -> None:
     with pytest.raises(InputError):
-        parse_moment(text)
+        parse_moment(text, wall_ms=in_utc)
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_iso_times_are_cut_to_milliseconds(moment: datetime) -> None:
     expected = f"{moment.year:04d}{moment:%m%d%H%M%S}{moment.microsecond // 1000:03d}"
-    assert parse_moment(moment.isoformat()) == expected
+    assert parse_moment(moment.isoformat(), wall_ms=in_utc) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("20260307222623352", "20260307222623352"),
+        ("2026-03-07 22:26:23.352", "20260307222623352"),
+        ("2026-03-07T22:26:23Z", "20260308072623000"),
+        ("2026-03-07T22:26:23+09:00", "20260307222623000"),
+        ("2026-03-07", "20260307000000000"),
+    ],
+)
+def test_only_a_time_with_an_offset_is_translated_to_the_zone(text: str, time: str) -> None:
+    assert parse_moment(text, wall_ms=lambda epoch_ms: epoch_ms + 9 * 3_600_000) == time
 
 
 def test_actions_complete_as_others() -> None:

@@ -26,7 +26,7 @@ def test_everything_of_ours_is_under_the_meta_folder() -> None:
         paths.heartbeat(T),
         paths.cancel(T),
         paths.marker_directory(T),
-        paths.claim(T),
+        paths.staged(T, "owner"),
         paths.PROPERTIES,
         paths.PROPERTIES_BACKUP,
         paths.LOCK,
@@ -34,6 +34,6 @@ def test_everything_of_ours_is_under_the_meta_folder() -> None:
     )
     assert all(path.startswith(f"{paths.META}/") for path in ours)
     assert len(set(ours)) == len(ours)
-    assert paths.claim(T).endswith(f"/claims/{T}")
+    assert paths.HEAD.endswith("/head")
     assert paths.marker_directory(T) == f".hoodie/.temp/{T}"
     assert paths.heartbeat(T) == f".hoodie/.heartbeat/{T}"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from blocks import SCHEMA, Ledger, check_rows, rows_of
+from hoodoo.concurrency.claims import read_claim
 from soundness import check_sound, recover_wholly
 from support.fleet import COMPLETED
 from support.processes import Child, Children, until
 
 import hoodoo
-from hoodoo.concurrency.claims import read_claim
 from hoodoo.concurrency.liveness import store_time_ms, take_pulses
 from hoodoo.concurrency.lock import Lock
 from hoodoo.concurrency.locks import lock_of

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.fleet import COMPLETED, EXPIRY_S, Fleet, PowerCut, begin_commit, cut_power_at, rows
 
+from hoodoo.api import Table
 from hoodoo.errors import (
     AlreadyCommitted,
     InputError,
@@ -20,16 +21,17 @@ from hoodoo.errors import (
 )
 from hoodoo.format import timeline as codec
 from hoodoo.model import paths
-from hoodoo.model.commit import RollbackMetadata
-from hoodoo.model.instant import Action, InstantTime, State
-from hoodoo.model.plan import RollbackPlan
+from hoodoo.model.commit import InstantInfo, RollbackMetadata
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.plan import RollbackPlan, RollbackRequest
 from hoodoo.recovery.verdict import Fate
-from hoodoo.timeline.load import read_metadata
+from hoodoo.storage.traced import TracedStorage
+from hoodoo.timeline.load import instant_path, read_metadata
 
 TABLE_TYPES = pytest.mark.parametrize("table_type", ["cow", "mor"])
 
 
-def dead_write(fleet: Fleet, verb: str = "create", part: str = "claims") -> InstantTime:
+def dead_write(fleet: Fleet, verb: str = "(create|replace)", part: str = paths.HEAD) -> InstantTime:
     """A write that dies at this operation, long enough ago for others to see it."""
     north = fleet.machine("north")
     known = {i.requested_time for i in north.ref.load_timeline()}
@@ -178,19 +180,107 @@ def test_a_write_that_fails_rolls_itself_back_at_once() -> None:
     assert south.rows() == {"k1": 2}
 
 
-def test_a_claim_may_not_be_taken_from_a_writer_that_could_still_publish() -> None:
+def test_a_write_that_died_after_its_decision_is_committed() -> None:
     fleet = Fleet()
     south = fleet.machine("south")
-    instant = dead_write(fleet, "create", COMPLETED)  # after the claim, before the completed file
-    claim = fleet.store.read(paths.claim(instant))
-    fleet.store.put(paths.claim(instant), claim)  # as young as can be
+    instant = dead_write(fleet, "create", COMPLETED)  # after the head, before the completed file
     recovered = south.table.recover()
     assert not recovered.rolled_back
-    (left,) = recovered.left
-    assert left.reason.startswith("its commit may still land: test app on north")
-    fleet.world.pass_time(EXPIRY_S + 1)
-    assert [done.instant for done in south.table.recover().rolled_back] == [instant]
-    assert json.loads(fleet.store.read(paths.claim(instant)))["ending"] == "rollback"
+    assert not recovered.left
+    found = south.ref.load_timeline().find(instant)
+    assert found is not None
+    assert found.is_completed
+    assert south.rows() == {"k1": 10, "k2": 20}
+
+
+@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
+def test_a_foreign_rollback_of_a_completed_instant_deletes_nothing(state: State) -> None:
+    """Hole 2: its files were deleted, the commit stood, and each later recover failed."""
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    done = north.table.insert(rows(k1=1))
+    rollback = Instant(InstantTime(str(int(done.instant) + 1)), Action.ROLLBACK, State.REQUESTED)
+    info = InstantInfo(commit_time=done.instant, action="commit")
+    (path,) = fleet.data_files()
+    request = RollbackRequest(
+        partition_path="part=a",
+        file_id="",
+        latest_base_instant="",
+        files_to_be_deleted=(f"{fleet.store.uri}/{path}",),
+        log_blocks_to_be_deleted={},
+    )
+    plan = RollbackPlan(instant_to_rollback=info, rollback_requests=(request,))
+    timeline = south.ref.properties.timeline
+    fleet.store.create(instant_path(timeline, rollback), codec.encode(plan))
+    if state is State.INFLIGHT:
+        fleet.store.create(instant_path(timeline, replace(rollback, state=state)), b"")
+    fleet.world.pass_time(2 * EXPIRY_S)
+    for _ in range(2):
+        recovered = south.table.recover()
+        assert not recovered.rolled_back
+        (left,) = recovered.left
+        assert left.instant.requested_time == rollback.requested_time
+        assert f"hoodoo rollback TABLE {rollback.requested_time}" in left.reason
+        assert south.rows() == {"k1": 1}
+    south.table.insert(rows(k2=2))  # EAGER: looks at it, too
+    assert south.rows() == {"k1": 1, "k2": 2}
+    dropped = south.table.rollback(rollback.requested_time)
+    assert dropped.files == ()
+    assert dropped.is_dropped
+    assert not south.ref.load_timeline().pending
+    assert not south.table.recover().left
+    assert south.rows() == {"k1": 1, "k2": 2}
+
+
+def test_a_foreign_rollback_that_had_unpublished_its_target_is_finished() -> None:
+    """Apache Hudi takes the completed file away first; what is pending then goes as planned."""
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    north.table.insert(rows(k0=0))
+    done = north.table.insert(rows("b", k1=1))
+    timeline = south.ref.properties.timeline
+    found = south.ref.load_timeline().find(done.instant)
+    assert found is not None
+    rollback = Instant(InstantTime(str(int(done.instant) + 1)), Action.ROLLBACK, State.REQUESTED)
+    info = InstantInfo(commit_time=done.instant, action="commit")
+    plan = RollbackPlan(instant_to_rollback=info)
+    fleet.store.create(instant_path(timeline, rollback), codec.encode(plan))
+    fleet.store.delete(instant_path(timeline, found))
+    fleet.world.pass_time(2 * EXPIRY_S)
+    assert [each.instant for each in south.table.recover().rolled_back] == [done.instant]
+    assert south.rows() == {"k0": 0}
+    assert not any(done.instant in path for path in fleet.data_files())
+
+
+def test_a_recover_with_nothing_to_do_costs_two_listings_at_most() -> None:
+    fleet = Fleet()
+    north = fleet.machine("north")
+    north.table.insert(rows(k1=1))
+    north.table.upsert(rows(k1=2, k2=3))
+    traced = TracedStorage(fleet.machine("south").storage)
+    ref = fleet.machine("south").ref
+    Table(replace(ref, env=replace(ref.env, storage=traced))).recover()
+    verbs = Counter(operation.verb for operation in traced.operations)
+    assert verbs["list"] + verbs["list_directories"] <= 2
+    assert not set(verbs) & {"create", "put", "replace", "delete"}, verbs
+
+
+def test_due_sweeps_run_before_writes() -> None:
+    """Hole 10: strays of tasks that outlived their write stayed until somebody ran recover."""
+    fleet = Fleet()
+    south = fleet.machine("south")
+    south.table.insert(rows(k1=1))
+    before = fleet.data_files()
+    dead_write(fleet)
+    (stray,) = set(fleet.data_files()) - set(before)
+    data = fleet.store.read(stray)
+    south.table.recover()
+    for _ in range(2):
+        fleet.store.create(stray, data)
+        fleet.world.pass_time(EXPIRY_S + 1)
+        south.table.upsert(rows("other", k9=9))
+        assert not fleet.store.exists(stray)
+    assert not list(fleet.store.list(paths.SWEEPS))
 
 
 def test_rollback_by_hand() -> None:
@@ -229,7 +319,7 @@ def test_files_that_appear_behind_a_rollback_s_back_are_swept() -> None:
     assert south.table.recover().swept.data_files == (stray,)
     fleet.world.pass_time(2 * EXPIRY_S + 1)
     south.table.recover()
-    for directory in (paths.SWEEPS, paths.CLAIMS, paths.PROBES, paths.HEARTBEATS):
+    for directory in (paths.SWEEPS, paths.STAGED, paths.PROBES, paths.HEARTBEATS):
         assert not list(fleet.store.list(directory)), directory
 
 

@@ -21,8 +21,8 @@ from support.fleet import COMPLETED, PowerCut
 
 EXPIRY_S = 600
 """The expiry of heartbeats by default."""
-BEFORE_CLAIM = f"{paths.CLAIMS}/"
-AFTER_CLAIM = COMPLETED
+BEFORE_DECISION = f"{paths.HEAD}$"
+AFTER_DECISION = COMPLETED
 
 
 class NightlyLoad(SystemIds):
@@ -33,7 +33,7 @@ class NightlyLoad(SystemIds):
 
 
 def die_over(place: Path, work: Callable[[Table], object], *, at: str) -> InstantTime:
-    """Do something in a process that is gone when it is about to create what matches `at`.
+    """Do something in a process that dies over making, replacing or deleting what matches `at`.
 
     The instant that it had begun.
     """
@@ -41,7 +41,7 @@ def die_over(place: Path, work: Callable[[Table], object], *, at: str) -> Instan
 
     def before(verb: str, path: str) -> None:
         nonlocal is_dead
-        is_dead = is_dead or (verb == "create" and re.search(at, path) is not None)
+        is_dead = is_dead or bool(verb in ("create", "replace", "delete") and re.search(at, path))
         if is_dead:
             raise PowerCut
 
@@ -60,7 +60,7 @@ def die_over(place: Path, work: Callable[[Table], object], *, at: str) -> Instan
     return instant.requested_time
 
 
-def upsert_and_die(place: Path, rows: pa.Table, *, at: str = BEFORE_CLAIM) -> InstantTime:
+def upsert_and_die(place: Path, rows: pa.Table, *, at: str = BEFORE_DECISION) -> InstantTime:
     """An upsert that is cut off."""
     return die_over(place, lambda table: table.upsert(rows), at=at)
 

@@ -117,7 +117,7 @@ def cut_power_at(machine: Machine, verb: str, part: str) -> None:
 
     def before(name: str, path: str) -> None:
         nonlocal dead
-        dead = dead or (name == verb and re.search(part, path) is not None)
+        dead = dead or bool(re.fullmatch(verb, name) and re.search(part, path))
         if dead:
             raise PowerCut
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from hoodoo.env import Process
 
@@ -70,6 +71,7 @@ class HandClock:
     def __init__(self, world: World, wall_ms: int) -> None:
         self.world = world
         self.wall_ms = wall_ms
+        self.zone: tzinfo = UTC
         self.is_stopped = False
         self.timers: list[HandTimer] = []
         self.slept: list[float] = []
@@ -77,6 +79,10 @@ class HandClock:
 
     def now_ms(self) -> int:
         return 1_767_225_600_000 + int(self.world.seconds * 1000) + self.wall_ms
+
+    def local_ms(self, epoch_ms: int) -> int:
+        moment = datetime.fromtimestamp(epoch_ms // 1000, self.zone)
+        return epoch_ms + (moment.utcoffset() or timedelta()) // timedelta(milliseconds=1)
 
     def monotonic(self) -> float:
         return self.world.seconds

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from hoodoo.concurrency.transaction import load_txn
 from hoodoo.format import timeline as codec
 from hoodoo.format.log import HeaderKey
 from hoodoo.format.log.data import avro_block
@@ -50,6 +51,12 @@ class _Held:
 
     def ensure(self) -> None: ...
 
+    def budget_s(self) -> float:
+        return 10.0
+
+    def is_unbroken(self) -> bool:
+        return True
+
 
 HELD = _Held()
 
@@ -70,7 +77,7 @@ class HandMade:
 
     def txn(self) -> Txn:
         """The table's timeline as it is now, as if under the lock."""
-        return Txn(self.ref.env, self.ref.properties.timeline, self.ref.load_timeline(), fence=HELD)
+        return load_txn(self.ref, HELD)
 
     def base(
         self,

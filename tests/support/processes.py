@@ -93,6 +93,10 @@ class Child:
         self._process.kill()
         self._process.wait()
 
+    def stop(self) -> None:
+        """Let it stand still, as a long pause of its machine would."""
+        self._process.send_signal(signal.SIGSTOP)
+
     def resume(self) -> None:
         """Let it go on after it was stopped."""
         self._process.send_signal(signal.SIGCONT)
@@ -133,7 +137,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": str(_TESTS)},
+                env={**os.environ, "PYTHONPATH": _python_path()},
                 preexec_fn=lambda: be_mortal(deadline_s),
             )
         child = Child(process, log, journal)
@@ -146,6 +150,12 @@ class Children:
     def __exit__(self, *exc: object) -> None:
         for child in self._running:
             child.kill()
+
+
+def _python_path() -> str:
+    """The tests, then what this process was given: a child runs the code that its parent runs."""
+    inherited = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(_TESTS), *([inherited] if inherited else [])])
 
 
 def spec_of(arguments: list[str]) -> tuple[Journal, dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from hoodoo.concurrency.gate import change_properties
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, NoSuchTable, UnsupportedVersion
@@ -12,8 +13,9 @@ from hoodoo.model import paths
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.create import create_table
-from hoodoo.table.properties import load_properties, update_properties
+from hoodoo.table.properties import load_properties
 from hoodoo.table.ref import open_ref
+from hoodoo.timeline.head import read_head
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -33,7 +35,7 @@ def update(env: Env, **changes: str) -> None:
     # This lock dies with its holder at once; others would keep the next update waiting.
     ref = open_ref(env.storage.uri, {"hoodie.write.lock.provider": "in_process"}, env)
     with transaction(ref, "test") as txn:
-        update_properties(txn, named)
+        change_properties(txn, named)
 
 
 def test_an_update_and_its_checksum() -> None:
@@ -67,6 +69,35 @@ def test_a_crash_at_any_operation_leaves_a_table_that_opens_and_updates(steps: i
     update(env, extra="after")
     assert load_properties(env).raw["hoodie.extra"] == "after"
     assert not env.storage.exists(paths.PROPERTIES_BACKUP)
+
+
+def test_a_change_is_finished_once_by_whoever_comes_next() -> None:
+    """The process dies between the head and the file; another engine changes the file later."""
+    env = make("properties-decided")
+
+    def before(verb: str, path: str) -> None:
+        if verb == "replace" and path == paths.PROPERTIES:
+            raise PowerCut
+
+    with pytest.raises(PowerCut):
+        update(Env(TracedStorage(env.storage, before=before)), extra="new")
+    assert "hoodie.extra" not in load_properties(env).raw
+    ref = open_ref(env.storage.uri, {"hoodie.write.lock.provider": "in_process"}, env)
+    with transaction(ref, "look"):
+        assert load_properties(env).raw["hoodie.extra"] == "new"
+    theirs = env.storage.read(paths.PROPERTIES).replace(b"hoodie.extra=new", b"hoodie.extra=theirs")
+    env.storage.put(paths.PROPERTIES, theirs)
+    with transaction(ref, "look"):
+        assert load_properties(env).raw["hoodie.extra"] == "theirs"
+
+
+def test_a_writer_that_looked_before_the_properties_changed_cannot_decide() -> None:
+    env = make("properties-gate")
+    ref = open_ref(env.storage.uri, {"hoodie.write.lock.provider": "in_process"}, env)
+    with transaction(ref, "commit") as txn:
+        looked = txn.head
+        change_properties(txn, {"hoodie.extra": "new"})
+    assert read_head(env).number == looked.number + 1
 
 
 def test_broken_files_name_themselves() -> None:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from support.hand_made import HandMade, at, group
 
 import hoodoo
+from hoodoo.api import Table
 from hoodoo.concurrency.conflict import Kind, Mine
 from hoodoo.concurrency.others import load_others
 from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, WriteConflict
+from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import Action
-from hoodoo.model.paths import PartitionPath
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.write import operations
 from hoodoo.write.handle import run_handle
-from hoodoo.write.key_guard import colliding_keys, inserted_keys, refuse_collisions
-from hoodoo.write.prepare import Incoming
+from hoodoo.write.key_guard import KeyGuard, LookOutside
+from hoodoo.write.work import Work
 
 MINE = Mine(at(50), Kind.INGESTION, {})
-SF, LA = group(1).partition, group(1, "la").partition
+LA = group(1, "la").partition
+_groups = itertools.count(100)
 
 
 @pytest.fixture
@@ -45,13 +50,29 @@ def planned_on(table: HandMade) -> Timeline:
     return table.txn().timeline
 
 
+def guard(
+    table: HandMade,
+    planned_on: Timeline,
+    ref: TableRef | None = None,
+    engine: Any = None,
+    **keys: list[str],
+) -> KeyGuard:
+    """The guard of an upsert that made a file of these new keys in each city."""
+    stats = []
+    for city, found in keys.items():
+        stat = table.base(group(next(_groups), city), at(50), dict.fromkeys(found, 1))
+        stats.append(replace(stat, num_inserts=len(found)))
+    snapshot = take_snapshot(table.ref, timeline=planned_on)
+    work = Work(OperationType.UPSERT, snapshot, snapshot.schema)
+    return KeyGuard(ref or table.ref, work, at(50), stats, engine or LocalEngine(1))
+
+
 def collisions(
     table: HandMade, planned_on: Timeline, ref: TableRef | None = None, **keys: list[str]
 ) -> list[str]:
     """Which keys of a city are in what others added."""
     others = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
-    inserted = {PartitionPath(f"city={city}"): pa.array(found) for city, found in keys.items()}
-    return colliding_keys(ref or table.ref, inserted, others, LocalEngine(1))
+    return guard(table, planned_on, ref, **keys)._colliding(others)
 
 
 @pytest.mark.parametrize("bloom", [True, False])
@@ -126,18 +147,56 @@ def test_other_partitions_are_not_opened(table: HandMade, planned_on: Timeline) 
     assert {operation.verb for operation in storage.operations} == {"open_read"}
 
 
-def test_collisions_are_refused(table: HandMade, planned_on: Timeline) -> None:
+def test_collisions_are_refused_outside_the_lock_first(
+    table: HandMade, planned_on: Timeline
+) -> None:
     table.commit(at(60), at(61), table.base(group(2), at(60), {f"k{n}": n for n in range(9)}))
     others = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
-    keys = {SF: pa.array(["x", "k7", "k1", "k5", "k3", "k2"])}
+    found = guard(table, planned_on, sf=["x", "k7", "k1", "k5", "k3", "k2"])
+    with pytest.raises(LookOutside) as due:
+        found.refuse_collisions(others)
     with pytest.raises(WriteConflict) as info:
-        refuse_collisions(MINE, table.ref, keys, others, LocalEngine(1))
+        found.look(due.value.others)
     assert str(info.value).startswith(
         f"write {at(50)} inserts keys that others inserted meanwhile: 'k1', 'k2', 'k3' and 2 more. "
     )
     assert (info.value.instant, info.value.others) == (at(50), (at(60),))
-    refuse_collisions(MINE, table.ref, {SF: pa.array(["x"])}, others, LocalEngine(1))
-    refuse_collisions(MINE, table.ref, keys, [], LocalEngine(1))
+
+
+def test_what_was_looked_at_is_not_looked_at_again(table: HandMade, planned_on: Timeline) -> None:
+    table.commit(at(60), at(61), table.base(group(2), at(60), {"k1": 1}))
+    found = guard(table, planned_on, sf=["x", "k2"])
+    others = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
+    with pytest.raises(LookOutside):
+        found.refuse_collisions(others)
+    found.look(others)
+    found.refuse_collisions(others)
+    table.commit(at(62), at(63), table.base(group(3), at(62), {"k2": 1}))
+    more = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
+    with pytest.raises(LookOutside) as due:
+        found.refuse_collisions(more)
+    assert [other.time for other in due.value.others] == [at(62)]
+    with pytest.raises(WriteConflict, match="'k2'"):
+        found.refuse_collisions(more)  # those who come again and again: inside the lock
+
+
+def test_where_nobody_added_anything_nothing_is_read(table: HandMade, planned_on: Timeline) -> None:
+    table.commit(at(60), at(61), table.base(group(2, "la"), at(60), {"k1": 1}))
+    others = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
+    storage = TracedStorage(table.ref.env.storage)
+    ref = replace(table.ref, env=Env(storage))
+    guard(table, planned_on, ref, sf=["k1"]).refuse_collisions(others)
+    assert not storage.operations
+
+
+def test_keys_that_were_there_before_are_not_new(table: HandMade, planned_on: Timeline) -> None:
+    """A small file that takes new rows is written anew with its old ones."""
+    table.commit(at(60), at(61), table.base(group(2), at(60), {"a": 1, "c": 1}))
+    others = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
+    stat = table.base(group(1), at(50), {"a": 1, "b": 1, "c": 1}, after=at(1))
+    found = guard(table, planned_on)
+    found.stats = [replace(stat, num_inserts=1)]
+    assert found._colliding(others) == ["c"]
 
 
 class PicklingEngine:
@@ -150,30 +209,20 @@ class PicklingEngine:
 def test_the_search_travels(table: HandMade, planned_on: Timeline) -> None:
     table.commit(at(60), at(61), table.base(group(2), at(60), {"c": 1}))
     others = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
-    assert colliding_keys(table.ref, {SF: pa.array(["c"])}, others, PicklingEngine()) == ["c"]
-
-
-def test_inserted_keys_by_partition() -> None:
-    incoming = Incoming(
-        pa.table({"id": list("abcde")}), pa.array(list("abcde")), pa.array([SF, LA, SF, LA, SF])
-    )
-    found = inserted_keys(incoming, np.array([0, 1, 3, 4]))
-    assert {key: keys.to_pylist() for key, keys in found.items()} == {
-        SF: ["a", "e"],
-        LA: ["b", "d"],
-    }
-    assert inserted_keys(incoming, np.array([], np.int64)) == {}
+    found = guard(table, planned_on, engine=PicklingEngine(), sf=["c"])
+    assert found._colliding(others) == ["c"]
 
 
 # -- through the whole write ------------------------------------------------------------------
 
-SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
+SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 NEW_GROUPS = {"hoodie.parquet.small.file.limit": "0"}
-GUARDED = {**NEW_GROUPS, "hoodie.write.concurrency.key.guard.enable": "true"}
+UNGUARDED = {**NEW_GROUPS, "hoodie.write.concurrency.key.guard.enable": "false"}
 
 
-def rows(**values: int) -> pa.Table:
-    return pa.table([list(values), list(values.values())], schema=SCHEMA)
+def rows(part: str = "p", **values: int) -> pa.Table:
+    columns = [list(values), [part] * len(values), list(values.values())]
+    return pa.table(columns, schema=SCHEMA)
 
 
 class Interrupted:
@@ -192,18 +241,48 @@ class Interrupted:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-@pytest.mark.parametrize("write", [operations.insert, operations.upsert])
-def test_two_writes_insert_one_key(tmp_path: Path, kind: str, write) -> None:
+@pytest.mark.parametrize("files", [NEW_GROUPS, {}], ids=["new groups", "small files"])
+def test_two_upserts_insert_one_key(tmp_path: Path, kind: str, files: dict[str, str]) -> None:
+    """Hole 7: with default settings the key was there twice."""
     place = str(tmp_path / "t")
-    table = hoodoo.create_table(place, schema=SCHEMA, record_key="id", table_type=kind)
+    table = hoodoo.create_table(
+        place, schema=SCHEMA, record_key="id", partition_by="p", table_type=kind
+    )
     table.insert(rows(a=1))
     other = hoodoo.open_table(place, NEW_GROUPS)
     engine = Interrupted(lambda: other.upsert(rows(k=2, l=2)))
     with pytest.raises(WriteConflict, match="others inserted meanwhile: 'k'\\."):
-        write(open_ref(place, GUARDED), rows(k=3, z=3), engine)
+        operations.upsert(open_ref(place, files), rows(k=3, z=3), engine)
     assert sorted(table.to_arrow()["id"].to_pylist()) == ["a", "k", "l"]
     engine = Interrupted(lambda: other.upsert(rows(m=4)))
-    write(open_ref(place, GUARDED), rows(z=5), engine)
+    operations.upsert(open_ref(place, files), rows(z=5), engine)
+    engine = Interrupted(lambda: other.upsert(rows("q", z=6)))  # another row: another partition
+    operations.upsert(open_ref(place, files), rows(y=5), engine)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == ["a", "k", "l", "m", "y", "z", "z"]
     engine = Interrupted(lambda: other.upsert(rows(n=6)))
-    write(open_ref(place, NEW_GROUPS), rows(n=7), engine)  # nobody looks
-    assert sorted(table.to_arrow()["id"].to_pylist()) == ["a", "k", "l", "m", "n", "n", "z"]
+    operations.upsert(open_ref(place, UNGUARDED), rows(n=7), engine)  # nobody looks
+    assert table.to_arrow()["id"].to_pylist().count("n") == 2
+
+
+def test_with_retries_the_second_upsert_becomes_an_update(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    table = hoodoo.create_table(place, schema=SCHEMA, record_key="id", partition_by="p")
+    table.insert(rows(a=1))
+    other = hoodoo.open_table(place, NEW_GROUPS)
+    options = {**NEW_GROUPS, "hoodie.write.num.retries.on.conflict.failures": 2}
+    engine = Interrupted(lambda: other.upsert(rows(k=2)))
+    done = Table(open_ref(place, options), engine).upsert(rows(k=3, z=3))
+    assert (done.stats.inserted, done.stats.updated) == (1, 1)
+    found = table.to_arrow(columns=["id", "v"]).to_pydict()
+    assert dict(zip(found["id"], found["v"], strict=True)) == {"a": 1, "k": 3, "z": 3}
+
+
+def test_a_global_index_looks_in_all_partitions(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    options = {**NEW_GROUPS, "hoodie.index.type": "GLOBAL_SIMPLE"}
+    table = hoodoo.create_table(place, schema=SCHEMA, record_key="id", partition_by="p")
+    table.insert(rows(a=1))
+    other = hoodoo.open_table(place, options)
+    engine = Interrupted(lambda: other.upsert(rows("q", k=2)))
+    with pytest.raises(WriteConflict, match="others inserted meanwhile: 'k'\\."):
+        operations.upsert(open_ref(place, options), rows(k=3), engine)

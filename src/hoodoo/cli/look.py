@@ -135,7 +135,12 @@ def scan(
         typer.Option("--filter", metavar="SQL", help="Such as \"city = 'sf' and fare > 10\"."),
     ] = None,
     as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="TIME", help="An instant, or an ISO time.")
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="TIME",
+            help="An instant, or an ISO time (without an offset: in the table's time zone).",
+        ),
     ] = None,
     mode: Annotated[Mode, typer.Option("--mode", help="What to read.")] = Mode.SNAPSHOT,
     meta: Annotated[bool, typer.Option("--meta", help="Print the meta columns too.")] = False,

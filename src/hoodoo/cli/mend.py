@@ -47,6 +47,9 @@ def rollback(
     if json:
         output.print_json(done)
         return
+    if done.is_dropped:
+        output.print_line(f"dropped rollback {done.rollback}: {output.cell(done.reason)}")
+        return
     output.print_line(
         f"rolled back {done.instant} ({done.action}) by {done.rollback}: "
         f"{_count(done.files, 'data file')} deleted"

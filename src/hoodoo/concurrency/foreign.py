@@ -1,7 +1,8 @@
 """Beside engines that know no head: what they did to a commit while its writer had lost the lock.
 
 Apache Hudi goes by the lock alone. A writer that loses it between its last look at the timeline and
-its completed file must look once more, before it tells anyone that it has committed.
+its completed file must look once more before it tells anyone that it has committed; and whoever
+finishes the decision of a dead writer must look whether such an engine has gone on without it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from hoodoo.env import Env
 from hoodoo.errors import NotFound
 from hoodoo.format.timeline import Metadata
 from hoodoo.model.commit import CommitMetadata
-from hoodoo.model.instant import Action, Instant
+from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.timeline.load import instant_path, load_rollback_targets, load_timeline, read_commit
 from hoodoo.timeline.timeline import Timeline
@@ -36,19 +37,64 @@ def why_void(
     if not isinstance(metadata, CommitMetadata):
         return None
     seen = {instant for instant in known if instant.is_completed}
-    mine = {by_bucket(group) for group in touched_by(metadata)}
-    for instant in now:
-        if instant in seen or instant.requested_time == time or _is_ours(env, where, instant):
-            continue
-        if instant.action is Action.RESTORE:
-            return f"{instant} of another engine takes commits back"
-        other = load_other(env, where, instant)
-        if other is not None and mine.intersection(map(by_bucket, other.touched)):
-            return f"{instant} of another engine touches the same file groups"
+    others = [
+        instant
+        for instant in now
+        if instant not in seen
+        and instant.requested_time != time
+        and not _is_ours(env, where, instant)
+    ]
+    if any(_is_built_on(env, where, instant, time) for instant in others):
+        return None
+    for instant in others:
+        reason = _in_the_way(env, where, instant, metadata)
+        if reason is not None:
+            return reason
     for _, stat in metadata.stats():
         if stat.path and not env.storage.exists(stat.path):
             return f"another engine deleted {stat.path}"
     return None
+
+
+def find_overtaker(
+    env: Env, where: TimelinePaths, decided: InstantTime, metadata: Metadata, timeline: Timeline
+) -> Instant | None:
+    """The instant of another engine that went on without a decided commit, if there is one.
+
+    `decided` is the commit's completion time, which is above all that its writer saw.
+    """
+    if not isinstance(metadata, CommitMetadata):
+        return None
+    for instant in timeline:
+        is_later = max(instant.requested_time, instant.ended_at) > decided
+        if not is_later or _is_ours(env, where, instant):
+            continue
+        is_write_in_progress = instant.is_pending and instant.action.completed_as is instant.action
+        if is_write_in_progress and instant.action is not Action.RESTORE:
+            continue  # it will look for others before it commits
+        if _in_the_way(env, where, instant, metadata) is not None:
+            return instant
+    return None
+
+
+def _in_the_way(
+    env: Env, where: TimelinePaths, instant: Instant, mine: CommitMetadata
+) -> str | None:
+    if instant.action is Action.RESTORE:
+        return f"{instant} of another engine takes commits back"
+    other = load_other(env, where, instant)
+    groups = {by_bucket(group) for group in touched_by(mine)}
+    if other is not None and groups.intersection(map(by_bucket, other.touched)):
+        return f"{instant} of another engine touches the same file groups"
+    return None
+
+
+def _is_built_on(env: Env, where: TimelinePaths, instant: Instant, time: InstantTime) -> bool:
+    """Whether a commit rewrote what this instant had written: then it has seen it completed."""
+    if not instant.is_completed or not instant.action.writes_data:
+        return False
+    stats = read_commit(env, where, instant).stats()
+    return any(stat.prev_commit == time for _, stat in stats)
 
 
 def _is_ours(env: Env, where: TimelinePaths, instant: Instant) -> bool:

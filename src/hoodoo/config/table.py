@@ -22,6 +22,7 @@ from hoodoo.model.dates import (
     check_output_pattern,
     scalar_unit,
 )
+from hoodoo.model.instant import TimelineZone
 from hoodoo.model.keys import KeyGenerator, KeyRule
 from hoodoo.model.merge import MergeMode, MergeRule, infer_mode
 from hoodoo.model.paths import TimelinePaths
@@ -167,7 +168,11 @@ METADATA_PARTITIONS_INFLIGHT = Key(
 )
 CDC_ENABLED = Key("hoodie.table.cdc.enabled", boolean, False, "Change data capture is on.")
 TIMEZONE = Key(
-    "hoodie.table.timeline.timezone", text, "LOCAL", "Time zone of instant times; we write UTC."
+    "hoodie.table.timeline.timezone",
+    one_of(TimelineZone),
+    TimelineZone.LOCAL,
+    "Time zone of instant times: UTC (new tables, unless told), or LOCAL, that of each writer's "
+    "process. Chosen at creation.",
 )
 CHECKSUM: Key[int | None] = Key(
     "hoodie.table.checksum", integer(0, 2**32 - 1), None, "CRC-32 of database and table name."
@@ -252,6 +257,7 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
             version.timeline_layout,
             timeline=config.get(TIMELINE_PATH),
             history=config.get(HISTORY_PATH),
+            zone=config.get(TIMEZONE),
         ),
         keys=key_rule(config),
         merge=MergeRule(

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 
 from hoodoo.concurrency.liveness import Pulse, pulse_at
 from hoodoo.concurrency.others import WRITER_KEY
-from hoodoo.config.table import TIMEZONE
 from hoodoo.errors import FormatError, InputError, NotFound
 from hoodoo.format import timeline as codec
 from hoodoo.model import paths
 from hoodoo.model.commit import CommitMetadata
-from hoodoo.model.instant import Action, Instant, InstantTime, State, to_epoch_ms
+from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.table.ref import TableRef
+from hoodoo.timeline.instants import MAX_AHEAD_MS
 from hoodoo.timeline.load import instant_path, read_metadata
+from hoodoo.timeline.zone import moment_of
 
 _COMMITS = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
 _SERVICES = (
@@ -166,17 +167,19 @@ def _commit(ref: TableRef, entry: _Entry) -> tuple[CommitMetadata | None, str | 
 
 def _age_seconds(ref: TableRef, instant: Instant) -> float | None:
     """Seconds since it was requested."""
-    requested_ms = _requested_ms(ref, instant)
-    return None if requested_ms is None else (ref.env.clock.now_ms() - requested_ms) / 1000
+    now_ms = ref.env.clock.now_ms()
+    requested_ms = _requested_ms(ref, instant, now_ms)
+    return None if requested_ms is None else (now_ms - requested_ms) / 1000
 
 
-def _requested_ms(ref: TableRef, instant: Instant) -> int | None:
-    if ref.config.get(TIMEZONE).upper() == "UTC":
-        try:
-            return to_epoch_ms(instant.requested_time)
-        except InputError:
-            pass  # digits, but no time
-    # Times in the local zone of some writer tell no moment; their files do.
+def _requested_ms(ref: TableRef, instant: Instant, now_ms: int) -> int | None:
+    try:
+        moment_ms = moment_of(ref.env.clock, ref.properties.timeline_zone, instant.requested_time)
+    except InputError:  # digits, but no time
+        moment_ms = None
+    if moment_ms is not None and moment_ms <= now_ms + MAX_AHEAD_MS:
+        return min(moment_ms, now_ms)
+    # Nor does a time far ahead tell a moment: it is of another clock or zone. The file does.
     requested = replace(instant, state=State.REQUESTED)
     try:
         return ref.env.storage.stat(instant_path(ref.properties.timeline, requested)).modified_ms

@@ -1,10 +1,13 @@
 """Instants: what happened to a table, when, and how far it got.
 
 Times are strings of 17 digits (`yyyyMMddHHmmssSSS`; old tables also 14) and compare as strings.
+They are what a wall clock in the table's zone shows. `wall_ms` is such a reading as a number: the
+milliseconds since 1970 that a clock in UTC has when it shows the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -15,6 +18,13 @@ from hoodoo.errors import InputError
 InstantTime = NewType("InstantTime", str)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TimelineZone(Enum):
+    """The time zone of a table's instants; `LOCAL` is that of the process that writes."""
+
+    UTC = "UTC"
+    LOCAL = "LOCAL"
 
 
 class Action(Enum):
@@ -116,38 +126,42 @@ def is_instant_time(text: str) -> bool:
     return len(text) in (14, 17) and text.isascii() and text.isdigit()
 
 
-def from_epoch_ms(epoch_ms: int) -> InstantTime:
-    """The instant time of a moment, in UTC."""
+def from_wall_ms(wall_ms: int) -> InstantTime:
+    """The instant time of what a wall clock shows."""
     try:
-        moment = _EPOCH + timedelta(milliseconds=epoch_ms)
+        reading = _EPOCH + timedelta(milliseconds=wall_ms)
     except OverflowError:
-        raise InputError(f"{epoch_ms} ms since 1970 is beyond the calendar") from None
+        raise InputError(f"{wall_ms} ms since 1970 is beyond the calendar") from None
     # strftime does not pad years before 1000.
-    return InstantTime(f"{moment.year:04d}{moment:%m%d%H%M%S}{epoch_ms % 1000:03d}")
+    return InstantTime(f"{reading.year:04d}{reading:%m%d%H%M%S}{wall_ms % 1000:03d}")
 
 
-def to_epoch_ms(time: InstantTime) -> int:
-    """The moment of an instant time read as UTC; 14 digits mean the end of that second."""
+def to_wall_ms(time: InstantTime) -> int:
+    """What a wall clock showed at an instant time; 14 digits mean the end of that second."""
     if not is_instant_time(time):
         raise InputError(f"{time!r} is not an instant time (14 or 17 digits)")
     digits = time if len(time) == 17 else time + "999"
     try:
-        moment = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        reading = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError:
         raise InputError(f"{time!r} is not a calendar time") from None
-    return int((moment - _EPOCH).total_seconds()) * 1000 + int(digits[14:])
+    return int((reading - _EPOCH).total_seconds()) * 1000 + int(digits[14:])
 
 
-def next_time(now_ms: int, *, after: InstantTime | None) -> InstantTime:
+def next_time(now_wall_ms: int, *, after: InstantTime | None) -> InstantTime:
     """A time later than `after`, and not earlier than now."""
-    now = from_epoch_ms(now_ms)
+    now = from_wall_ms(now_wall_ms)
     if after is None or now > after:
         return now
-    return from_epoch_ms(to_epoch_ms(after) + 1)
+    return from_wall_ms(to_wall_ms(after) + 1)
 
 
-def parse_moment(text: str) -> InstantTime:
-    """Read what a user may type for a point in time: an instant time, or an ISO date or time."""
+def parse_moment(text: str, *, wall_ms: Callable[[int], int]) -> InstantTime:
+    """Read what a user may type for a point in time: an instant time, or an ISO date or time.
+
+    `wall_ms` tells what clocks in the table's zone show at a moment (in ms since 1970). An ISO
+    time without an offset is such a reading already.
+    """
     text = text.strip()
     if is_instant_time(text):
         return InstantTime(text)
@@ -158,5 +172,9 @@ def parse_moment(text: str) -> InstantTime:
             f"{text!r} is neither an instant time (17 digits) nor an ISO date or time"
         ) from None
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return from_epoch_ms((moment - _EPOCH) // timedelta(milliseconds=1))
+        return from_wall_ms(_ms_since_epoch(moment.replace(tzinfo=UTC)))
+    return from_wall_ms(wall_ms(_ms_since_epoch(moment)))
+
+
+def _ms_since_epoch(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NewType
 
-from hoodoo.model.instant import InstantTime
+from hoodoo.model.instant import InstantTime, TimelineZone
 
 PartitionPath = NewType("PartitionPath", str)
 
@@ -36,21 +36,30 @@ def join(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimelinePaths:
-    """Where a table keeps its timeline: layout 1 in `.hoodie` itself, layout 2 below it."""
+    """Where a table keeps its timeline: layout 1 in `.hoodie` itself, layout 2 below it.
+
+    And in which time zone its instants are.
+    """
 
     layout: int
     active: str
     history: str
+    zone: TimelineZone = TimelineZone.UTC
 
     @classmethod
     def of(
-        cls, layout: int, *, timeline: str = "timeline", history: str = "history"
+        cls,
+        layout: int,
+        *,
+        timeline: str = "timeline",
+        history: str = "history",
+        zone: TimelineZone = TimelineZone.UTC,
     ) -> TimelinePaths:
         """The places of a layout; the names are those in the table's properties."""
         if layout == 1:
-            return cls(1, META, f"{META}/archived")
+            return cls(1, META, f"{META}/archived", zone)
         active = f"{META}/{timeline}"
-        return cls(layout, active, f"{active}/{history}")
+        return cls(layout, active, f"{active}/{history}", zone)
 
 
 def heartbeat(instant: InstantTime) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from hoodoo.model.instant import TimelineZone
 from hoodoo.model.keys import KeyRule
 from hoodoo.model.merge import MergeRule
 from hoodoo.model.paths import TimelinePaths
@@ -66,3 +67,8 @@ class TableProperties:
     drops_partition_columns: bool = False
     base_file_format: str = "PARQUET"
     raw: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def timeline_zone(self) -> TimelineZone:
+        """The time zone of the table's instants, whatever the options of a caller say."""
+        return self.timeline.zone

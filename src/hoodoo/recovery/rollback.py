@@ -55,6 +55,8 @@ class RolledBack:
     """Paths of the data files that it deleted."""
     is_finished: bool = False
     """Someone else had begun with it."""
+    is_dropped: bool = False
+    """It was taken off the timeline, because what it was about stands."""
     reason: str = ""
     """Why it had to be."""
 
@@ -147,7 +149,7 @@ def drop_moot(txn: Txn, ref: TableRef, rollback: Instant) -> RolledBack | None:
         transitions.remove(txn, rollback)
         delete_settled(ref.env, paths.heartbeat(rollback.requested_time))
         time, action = rollback.requested_time, rollback.action.value
-        return RolledBack(time, time, action, (), reason=f"dropped: {error}")
+        return RolledBack(time, time, action, (), is_dropped=True, reason=str(error))
     return None
 
 

@@ -12,7 +12,7 @@ from hoodoo.format import timeline as codec
 from hoodoo.format.schema import COMMIT_TIME
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.files import FileGroupId
-from hoodoo.model.instant import InstantTime, State, parse_moment
+from hoodoo.model.instant import InstantTime, State
 from hoodoo.model.predicate import In
 from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef
@@ -20,6 +20,7 @@ from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
 from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.zone import parse_moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ def select_changes(
     if not ref.properties.populates_meta_fields:
         raise Unsupported("a table without meta fields does not tell which rows changed")
     timeline = ref.load_timeline()
-    after = completion_moment(timeline, since)
-    last = completion_moment(timeline, until) if until is not None else None
+    after = _completion_moment(ref, timeline, since)
+    last = _completion_moment(ref, timeline, until) if until is not None else None
     if last is not None and last < after:
         raise InputError(f"the window ends ({until}) before it begins ({since})")
     window = _window(ref, timeline, after, last)
@@ -69,9 +70,9 @@ def select_changes(
     return Selection(snapshot, rule, slices)
 
 
-def completion_moment(timeline: Timeline, text: str) -> InstantTime:
+def _completion_moment(ref: TableRef, timeline: Timeline, text: str) -> InstantTime:
     """The point on the axis of completion times that a user means by an instant or a time."""
-    moment = parse_moment(text)
+    moment = parse_moment(ref.env.clock, ref.properties.timeline_zone, text)
     instant = timeline.completed.find(moment)
     return instant.ended_at if instant is not None else moment
 

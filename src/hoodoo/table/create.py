@@ -18,6 +18,7 @@ from hoodoo.format import properties as codec
 from hoodoo.format.schema import arrow_from_avro, avro_from_arrow, without_meta_fields
 from hoodoo.format.schema_types import normalise
 from hoodoo.model import paths
+from hoodoo.model.instant import TimelineZone
 from hoodoo.model.keys import KeyGenerator
 from hoodoo.model.merge import MergeMode
 from hoodoo.model.table import TableType, TableVersion
@@ -97,7 +98,7 @@ def create_table(
         env.storage.create(paths.PROPERTIES, data)
     except AlreadyExists:
         raise TableExists(env.storage.uri) from None
-    return TableRef(env, properties, config.over(properties.raw))
+    return TableRef(env, properties, config.over(properties.raw), config)
 
 
 def _properties(
@@ -126,7 +127,7 @@ def _properties(
         keys.HISTORY_PATH.name: keys.HISTORY_PATH.default,
         "hoodie.archivelog.folder": "archived",
         "hoodie.table.format": "native",
-        keys.TIMEZONE.name: "UTC",
+        keys.TIMEZONE.name: _timeline_zone(config).value,
         keys.BASE_FILE_FORMAT.name: "PARQUET",
         keys.DROP_PARTITION_COLUMNS.name: "false",
         keys.RECORD_KEY_FIELDS.name: ",".join(record_key),
@@ -160,6 +161,11 @@ def _refuse_fixed(config: Config) -> None:
             raise ConfigError(
                 key=key.name, value=config.values.get(key.name), reason="cannot be chosen"
             )
+
+
+def _timeline_zone(config: Config) -> TimelineZone:
+    """UTC unless told: the key's own default is what its absence means, not what is good."""
+    return config.get(keys.TIMEZONE) if config.sets(keys.TIMEZONE) else TimelineZone.UTC
 
 
 def _merge_mode(config: Config, ordering: tuple[str, ...]) -> MergeMode:

@@ -79,6 +79,6 @@ def open_ref(
 def upload_limit_s(config: Config) -> float:
     """How long a large upload may take: half as long as its writer may be silent.
 
-    So it has landed, or never will, when others take its writer for dead and sweep its files.
+    So it is over when others take its writer for dead and sweep its files.
     """
     return config.get(HEARTBEAT_INTERVAL_MS) * config.get(HEARTBEAT_MISSES) / 2 / 1000

@@ -12,7 +12,7 @@ from hoodoo.format.parquet import open_parquet
 from hoodoo.model import paths
 from hoodoo.model.commit import CleanMetadata
 from hoodoo.model.files import FileGroup, FileSlice
-from hoodoo.model.instant import Action, InstantTime, parse_moment
+from hoodoo.model.instant import Action, InstantTime
 from hoodoo.model.keys import KeyRule
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.predicate import Predicate, ValueRange, may_match
@@ -24,6 +24,7 @@ from hoodoo.table.ref import TableRef
 from hoodoo.table.schema import as_read, resolve_schema
 from hoodoo.timeline.load import read_metadata
 from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.zone import parse_moment
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def take_snapshot(
         _refuse_lost_timeline(ref)
     view, until = whole, None
     if as_of is not None:
-        until = parse_moment(as_of)
+        until = parse_moment(ref.env.clock, ref.properties.timeline_zone, as_of)
         view = whole.as_of(until)
         _refuse_cleaned(ref, whole, until)
     elif ended_until is not None:

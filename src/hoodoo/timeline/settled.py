@@ -6,12 +6,15 @@ never repeat one by themselves: they say `OutcomeUnknown`, and here someone look
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hoodoo.env import Env
 from hoodoo.errors import (
     AlreadyExists,
     NotFound,
     OutcomeUnknown,
     PreconditionFailed,
+    StorageError,
 )
 
 _ATTEMPTS = 5
@@ -21,28 +24,14 @@ _PAUSE_S = 0.2
 def create_settled(env: Env, path: str, data: bytes, *, within_s: float | None = None) -> str:
     """Make a new object with exactly these bytes, once; its etag. No request is sent later.
 
-    Raises `AlreadyExists` if another's bytes are there; `OutcomeUnknown` if the store does not
-    answer for long: then the object may be there, or may still appear.
+    Raises `AlreadyExists` if another's bytes are there; `OutcomeUnknown` if a request got no
+    answer, and nothing tells what became of it: then the object may be there, or may still appear.
     """
-    began = env.clock.monotonic()
-    for attempt in range(_ATTEMPTS):
-        left_s = within_s
-        if attempt:
-            env.clock.sleep(_PAUSE_S * attempt)
-            if within_s is not None:
-                left_s = within_s - (env.clock.monotonic() - began)
-                if left_s <= 0:
-                    break
-        try:
-            return env.storage.create(path, data, within_s=left_s).etag
-        except OutcomeUnknown:
-            continue
-        except AlreadyExists:
-            etag = _etag_of(env, path, data) if attempt else None
-            if etag is None:
-                raise
-            return etag  # of the one whose answer was lost
-    raise OutcomeUnknown(path)
+
+    def send(left_s: float | None) -> str:
+        return env.storage.create(path, data, within_s=left_s).etag
+
+    return _settle(env, path, data, send, within_s)
 
 
 def replace_settled(env: Env, path: str, data: bytes, *, if_match: str) -> str:
@@ -50,19 +39,11 @@ def replace_settled(env: Env, path: str, data: bytes, *, if_match: str) -> str:
 
     `data` differs from every version before. Raises `PreconditionFailed`, `OutcomeUnknown`.
     """
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            env.clock.sleep(_PAUSE_S * attempt)
-        try:
-            return env.storage.replace(path, data, if_match=if_match).etag
-        except OutcomeUnknown:
-            continue
-        except PreconditionFailed:
-            etag = _etag_of(env, path, data) if attempt else None
-            if etag is None:
-                raise
-            return etag
-    raise OutcomeUnknown(path)
+
+    def send(left_s: float | None) -> str:
+        return env.storage.replace(path, data, if_match=if_match, within_s=left_s).etag
+
+    return _settle(env, path, data, send, None)
 
 
 def delete_settled(env: Env, path: str) -> None:
@@ -78,10 +59,48 @@ def delete_settled(env: Env, path: str) -> None:
     raise OutcomeUnknown(path)
 
 
+def _settle(
+    env: Env,
+    path: str,
+    data: bytes,
+    send: Callable[[float | None], str],
+    within_s: float | None,
+) -> str:
+    """Send a conditional write until it is answered; one that was refused may have landed before.
+
+    Once an answer was lost, every other failure leaves the outcome unknown.
+    """
+    began, is_unknown = env.clock.monotonic(), False
+    for attempt in range(_ATTEMPTS):
+        left_s = within_s
+        if attempt:
+            env.clock.sleep(_PAUSE_S * attempt)
+            if within_s is not None:
+                left_s = within_s - (env.clock.monotonic() - began)
+                if left_s <= 0:
+                    break
+        try:
+            return send(left_s)
+        except OutcomeUnknown:
+            is_unknown = True
+        except (AlreadyExists, PreconditionFailed):
+            etag = _etag_of(env, path, data) if is_unknown else None
+            if etag is None:
+                raise
+            return etag  # of the one whose answer was lost
+        except StorageError as error:
+            if not is_unknown:
+                raise
+            raise OutcomeUnknown(path, f"no answer, and then {error}") from error
+    raise OutcomeUnknown(path)
+
+
 def _etag_of(env: Env, path: str, data: bytes) -> str | None:
     """The etag of an object if these are its bytes."""
     try:
-        etag = env.storage.stat(path).etag
-        return etag if env.storage.read(path) == data else None
+        found = env.storage.read_version(path)
     except NotFound:
         return None
+    except StorageError as error:
+        raise OutcomeUnknown(path, f"no answer, and then {error}") from error
+    return found.etag if found.data == data else None

@@ -6,6 +6,7 @@ is held. Only `hoodoo.concurrency.transaction` makes one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,7 +14,6 @@ from hoodoo.env import Env
 from hoodoo.model.decision import Head
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import TimelinePaths
-from hoodoo.timeline.decisions import load_decided
 from hoodoo.timeline.timeline import Timeline
 
 
@@ -58,15 +58,12 @@ class Txn:
     fence: Fence
     head: Head
     timeline: Timeline
-
-    @classmethod
-    def load(cls, env: Env, paths: TimelinePaths, fence: Fence) -> Txn:
-        """The transaction of whoever holds this lock."""
-        return cls(env, paths, fence, *load_decided(env, paths))
+    look: Callable[[], tuple[Head, Timeline]]
+    """Loads head and timeline, with everything that is decided."""
 
     def reload(self) -> None:
         """Look at head and timeline again: someone else has decided."""
-        self.head, self.timeline = load_decided(self.env, self.paths)
+        self.head, self.timeline = self.look()
 
     @property
     def newest_time(self) -> InstantTime | None:

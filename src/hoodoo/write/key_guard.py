@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodoo.concurrency.conflict import TRY_AGAIN, Other, Touch
 from hoodoo.config.concurrency import KEY_GUARD
@@ -26,9 +27,10 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.slices import Visibility, file_groups
 from hoodoo.model.stats import WriteStat
-from hoodoo.table.base import ReadRule, SliceRead, read_base, rule_of
+from hoodoo.rows import merge
+from hoodoo.table.base import SliceRead, read_base, rule_of
 from hoodoo.table.ref import TableRef
-from hoodoo.write.lookup import find_keys, key_range
+from hoodoo.write.lookup import find_keys
 from hoodoo.write.work import Work
 
 _KEYS_NAMED = 3
@@ -146,24 +148,19 @@ class _Overlap:
 
 def find_overlap(task: _Overlap) -> pa.Array:
     """Keys that are new in both: what engines run."""
-    theirs, found = task.theirs, []
+    found = [pa.array([], pa.string())]
     for inserted in task.mine:
-        keys = _keys_in(theirs, inserted.file)
-        bounds = key_range(theirs)
-        if bounds is not None:
-            keys = keys.filter(pa.array(bounds.may_hold(keys)))
-        both = find_keys(theirs, keys) if len(keys) else keys
+        both = find_keys(task.theirs, _keys_in(task.theirs, inserted.file))
         if len(both) and inserted.before is not None:
             known = find_keys(inserted.before, both)
-            both = both.filter(pa.compute.invert(pa.compute.is_in(both, value_set=known)))
+            both = both.filter(pc.invert(pc.is_in(both, value_set=known)))
         found.append(both)
     return pa.concat_arrays(found)
 
 
 def _keys_in(like: SliceRead, file: BaseFile) -> pa.Array:
-    rule: ReadRule = like.rule
-    rows = read_base(like.env, file, rule, pa.schema([(RECORD_KEY, pa.string())]))
-    return rows.column(RECORD_KEY).combine_chunks()
+    rows = read_base(like.env, file, like.rule, pa.schema([(RECORD_KEY, pa.string())]))
+    return merge.one_array(rows.column(RECORD_KEY))
 
 
 def _near(

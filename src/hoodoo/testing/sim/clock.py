@@ -17,16 +17,23 @@ _log = logging.getLogger("hoodoo.testing")
 
 
 class SimClock:
-    """The clock of a process: its wall time is off by a skew, and monotonic time its own."""
+    """The clock of a process: its wall time is off by a skew, and monotonic time its own.
+
+    Its time zone is UTC, unless a test sets another offset.
+    """
 
     def __init__(self, stage: Stage, process: SimProcess) -> None:
         self._stage = stage
         self._process = process
         self._lines: dict[str, _SimLine] = {}
+        self.zone_offset_ms = 0
 
     def now_ms(self) -> int:
         self._stage.enter(self._process)
         return self._stage.now_ms + self._process.skew_ms
+
+    def local_ms(self, epoch_ms: int) -> int:
+        return epoch_ms + self.zone_offset_ms
 
     def monotonic(self) -> float:
         self._stage.enter(self._process)

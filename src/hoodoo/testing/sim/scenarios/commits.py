@@ -314,7 +314,7 @@ class _WithoutTimers:
 
     def __init__(self, clock: Clock) -> None:
         self.now_ms, self.monotonic, self.sleep = clock.now_ms, clock.monotonic, clock.sleep
-        self.line = clock.line
+        self.local_ms, self.line = clock.local_ms, clock.line
 
     def every(self, interval_ms: int, step: Callable[[], None]) -> _WithoutTimers:
         return self
