@@ -37,6 +37,8 @@ from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.load import instant_path, read_commit
 from hoodoo.timeline.timeline import Timeline
 
+_WORK_S = 3.0
+"""How long a job takes at most, from its first file to its commit."""
 _TOKEN = WriteToken("7-7-7")
 _KEY_BOUNDS = (b"hoodie_min_record_key", b"hoodie_max_record_key")
 
@@ -76,6 +78,7 @@ class ForeignEngine:
         planned = WriteStat(file_id=slice_.group.file_id, partition_path=slice_.group.partition)
         self._put(inflight, codec.encode(_metadata(planned)))
         stat = self._write(slice_, rows, time)
+        self.env.clock.sleep(_WORK_S * self.env.ids.jitter())
         with held(self.ref, "hudi"):
             now = self.ref.load_timeline()
             self._refuse_conflicts(known, now, slice_.group, time)

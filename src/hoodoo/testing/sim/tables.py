@@ -277,6 +277,9 @@ class TableScenario(Scenario):
     ) -> None:
         """Each key has the value of the last write that was committed with it."""
         timeline = open_ref(env.storage.uri, OPTIONS, env).load_timeline()
+        for instant in timeline.commits:
+            if instant.requested_time not in committed.values():
+                raise Violation(f"{instant} is completed, and its rows are not there")
         ended = {i.requested_time: i.ended_at for i in timeline.completed}
         rows: dict[str, tuple[str, int]] = {}
         for v, _ in sorted(committed.items(), key=lambda item: ended[item[1]]):

@@ -11,6 +11,7 @@ from hoodoo.errors import HoodooError
 from hoodoo.testing.sim.faults import Kind
 from hoodoo.testing.sim.foreign import ForeignEngine, ForeignRefused
 from hoodoo.testing.sim.seeded import Chances
+from hoodoo.testing.sim.stage import Settings
 from hoodoo.testing.sim.tables import EXPIRY_MS, LEASE_MS, TableScenario, Write
 from hoodoo.testing.sim.world import Action, World
 
@@ -22,6 +23,9 @@ class Mixed(TableScenario):
     """A table that another engine writes to as well."""
 
     is_mixed: ClassVar[bool] = True
+    settings = Settings(in_flight_ms=LEASE_MS // 4)
+    """A request of a writer that died over it must land before its lease ends: nobody could take
+    back what lands later, and the other engine does not ask for it."""
 
     def engine(self, env: Env) -> ForeignEngine:
         return ForeignEngine(self.table(env)._ref, EXPIRY_MS)
@@ -71,8 +75,8 @@ class HudiWriter(Mixed):
 
     def actors(self) -> Mapping[str, Action]:
         return {
-            "w": self.writer(Write(1, ("a", "x"))),
-            "hudi": self.foreign_writer(Write(2, ("a", "b")), after_ms=4_000),
+            "w": self.later(Write(1, ("a", "x")), after_ms=600),
+            "hudi": self.foreign_writer(Write(2, ("a", "b")), after_ms=1_200),
             "hudi2": self.foreign_writer(Write(3, ("a", "c")), after_ms=40_000),
         }
 
