@@ -100,7 +100,7 @@ def test_hudi_finishes_our_rollback(hudi: Peer, tmp_path: Path) -> None:
     hudi.write(place, trips("b sf 2 21"), TOGETHER | CLEANING)
     assert states(place)[1] == "rollback completed"
     check(hudi, place, "a 1 10", "b 2 21", "c 1 30", "d 1 40", "e 1 50")
-    assert traces(place, dead) == {paths.claim(dead)}
+    assert traces(place, dead) == set()
 
 
 # -- dead writes of Hudi --------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_we_recover_a_dead_write_of_hudi(
     silence(tmp_path, dead)
     (done,) = table.recover().rolled_back
     assert (done.instant, len(done.files)) == (dead, 2)
-    assert traces(tmp_path, dead) == {paths.claim(done.instant), paths.leftovers(done.instant)}
+    assert traces(tmp_path, dead) == {paths.leftovers(done.instant)}
     check(hudi, tmp_path, *AFTER_FIRST)
     assert timeline_by_hudi(hudi, tmp_path) == {done.rollback: f"Rolled back: {dead}"}
     theirs.upsert("a sf 2 11", "f la 1 60")
@@ -217,7 +217,7 @@ def test_services_of_hudi_work_after_we_recovered(hudi: Peer, tmp_path: Path) ->
         assert done.instant == dead
         table.upsert(trips(f"a sf {n + 2} {n}", f"n{n} la 1 {n}"))
     kept = our_files(place)
-    assert {path.parent for path in kept} == {place / paths.CLAIMS, place / paths.SWEEPS}
+    assert {path.parent for path in kept} == {place / paths.SWEEPS}
     archive = {
         "hoodie.keep.min.commits": "2",
         "hoodie.keep.max.commits": "3",

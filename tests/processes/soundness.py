@@ -41,11 +41,12 @@ def recover_wholly(uri: str, options: Mapping[str, object], *, within_s: float) 
 
 
 def leftovers(ref: TableRef) -> list[str]:
-    """Heartbeats, markers, claims, probes and notes that are there."""
+    """Heartbeats, markers, staged contents, probes and notes that are there."""
     return [
         entry.path
         for directory in LEFTOVERS
         for entry in ref.env.storage.list(directory, recursive=True)
+        if entry.path != paths.HEAD
     ]
 
 

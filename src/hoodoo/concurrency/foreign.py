@@ -16,7 +16,14 @@ from hoodoo.format.timeline import Metadata
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.paths import TimelinePaths
-from hoodoo.timeline.load import instant_path, load_rollback_targets, load_timeline, read_commit
+from hoodoo.model.plan import CompactionPlan, RequestedReplaceMetadata
+from hoodoo.timeline.load import (
+    instant_path,
+    load_rollback_targets,
+    load_timeline,
+    read_commit,
+    read_plan,
+)
 from hoodoo.timeline.timeline import Timeline
 
 
@@ -90,11 +97,17 @@ def _in_the_way(
 
 
 def _is_built_on(env: Env, where: TimelinePaths, instant: Instant, time: InstantTime) -> bool:
-    """Whether a commit rewrote what this instant had written: then it has seen it completed."""
-    if not instant.is_completed or not instant.action.writes_data:
-        return False
-    stats = read_commit(env, where, instant).stats()
-    return any(stat.prev_commit == time for _, stat in stats)
+    """Whether a commit rewrote, or a plan names, what this instant wrote: then it has seen it."""
+    if instant.is_completed and instant.action.writes_data:
+        stats = read_commit(env, where, instant).stats()
+        return any(stat.prev_commit == time for _, stat in stats)
+    if instant.is_pending and instant.action.completed_as is not instant.action:
+        plan = read_plan(env, where, instant)
+        names = plan.file_names() if isinstance(plan, CompactionPlan) else ()
+        if isinstance(plan, RequestedReplaceMetadata) and plan.clustering_plan is not None:
+            names = plan.clustering_plan.file_names()
+        return any(time in name for name in names)
+    return False
 
 
 def _is_ours(env: Env, where: TimelinePaths, instant: Instant) -> bool:

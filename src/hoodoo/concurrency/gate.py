@@ -94,10 +94,9 @@ def publish(txn: Txn, attempt: Attempt, settle: Callable[[], Metadata]) -> Insta
             raise _unknown(completed, error) from error
         else:
             with _unknown_unless_proven(completed):
-                _carry_out(txn, decision)
+                if _carry_out(txn, decision):  # else someone who knows the head has finished it
+                    _refuse_overtaken(txn, attempt, completed, metadata, known)
             break
-    with _unknown_unless_proven(completed):
-        _refuse_overtaken(txn, attempt, completed, metadata, known)
     return completed
 
 
@@ -205,9 +204,10 @@ def _take_head(txn: Txn, decision: Decision) -> None:
     txn.head = take_head(txn.env, txn.head, decision, within_s=txn.fence.budget_s())
 
 
-def _carry_out(txn: Txn, decision: Decision) -> None:
-    carry_out(txn.env, decision, within_s=txn.fence.budget_s())
+def _carry_out(txn: Txn, decision: Decision) -> bool:
+    is_made = carry_out(txn.env, decision, within_s=txn.fence.budget_s())
     drop_staged(txn.env, decision)
+    return is_made
 
 
 @contextmanager

@@ -5,7 +5,7 @@ Attributes are the format's own field names in snake case, in the format's order
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -67,6 +67,11 @@ class CompactionPlan:
             if operation.file_id
         )
 
+    def file_names(self) -> Iterator[str]:
+        """The files that the plan reads."""
+        for operation in self.operations:
+            yield from filter(None, (operation.data_file_path, *(operation.delta_file_paths or ())))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceInfo:
@@ -119,6 +124,12 @@ class ClusteringPlan:
             for piece in group.slices
             if piece.file_id
         )
+
+    def file_names(self) -> Iterator[str]:
+        """The files that the plan reads."""
+        for group in self.input_groups:
+            for piece in group.slices:
+                yield from filter(None, (piece.data_file_path, *(piece.delta_file_paths or ())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
