@@ -6,7 +6,7 @@ the real code are clean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,8 @@ from hoodoo.testing.sim.scenario import Outcome, run
 from hoodoo.testing.sim.scenarios import commits, mixed, overwrites, plans
 from hoodoo.testing.sim.schedule import Script
 from hoodoo.testing.sim.seeded import Chances
-from hoodoo.testing.sim.tables import LEASE_MS, TableScenario
+from hoodoo.testing.sim.tables import EXPIRY_MS, LEASE_MS, TableScenario, Write
+from hoodoo.testing.sim.world import Action
 from hoodoo.timeline import head, transitions
 from hoodoo.timeline.load import instant_path
 from hoodoo.timeline.timeline import Timeline
@@ -180,20 +181,43 @@ def at_publish(
     part: str,
     faults: Iterable[Fault],
     *,
-    seeds: int = 1,
-    verbs: tuple[str, ...] = ("create", "replace", "put"),
+    seeds: int,
 ) -> Iterator[Outcome]:
-    """Faults at the first mutation of an actor on a path with this part (or that ends so)."""
+    """Faults at the first mutation of an actor on a path that ends so."""
     for seed in range(seeds):
         first = run(make, Script(seed))
         asked = [
             step.operation
             for step in first.steps
-            if step.actor == actor and step.verb in verbs and step.path.endswith(part)
+            if step.actor == actor and step.as_operation().mutates and step.path.endswith(part)
         ]
         for fault in faults:
             if asked:
                 yield run(make, Script(seed, faults={(actor, asked[0]): fault}))
+
+
+class _Late(commits.Cleaner):
+    """A writer that pauses, and one who rolls it back."""
+
+    def actors(self) -> Mapping[str, Action]:
+        medic = self.medic(after_ms=3 * EXPIRY_MS)
+        return {"w": self.writer(Write(1, ("a", "x"))), "medic": medic}
+
+
+def interrupted(*, at: str, verb: str, number: int) -> Iterator[Outcome]:
+    """The writer pauses before this operation until it is rolled back, which it then interrupts."""
+
+    def paused(ms: int) -> Script:
+        return Script(faults={("w", first.operation): Fault(Kind.PAUSE, ms)})
+
+    steps = run(_Late, Script()).steps
+    first = [s for s in steps if (s.actor, s.path, s.verb) == ("w", at, verb)][number]
+    steps = run(_Late, paused(10 * EXPIRY_MS)).steps
+    locked = next(s for s in steps if (s.actor, s.path, s.verb) == ("medic", paths.LOCK, "replace"))
+    script = paused(locked.at_ms - first.at_ms + 20)
+    for step in run(_Late, script).steps:
+        if step.actor == "medic" and step.number and step.at_ms > locked.at_ms:
+            yield run(_Late, replace(script, picks={step.number: "w"}))
 
 
 Runs = Callable[[], Iterable[Outcome]]
@@ -216,24 +240,19 @@ CASES: dict[str, tuple[Callable[[Patch], None], Runs]] = {
     ),
     "completion times of one's own clock": (
         trusts_its_clock,
-        lambda: by_seed(plans.Following, range(100)),
+        lambda: by_seed(commits.Apart, range(60)),
     ),
     "no look for rollbacks": (
         does_not_look_for_rollbacks,
-        lambda: by_seed(commits.Cleaner, range(300)),
+        lambda: interrupted(at=paths.LOCK, verb="read", number=1),
     ),
     "deletes before it is decided": (
         deletes_first,
-        lambda: at_publish(
-            commits.Cleaner,
-            "w",
-            paths.HEAD,
-            [Fault(Kind.PAUSE, ms) for ms in range(179_000, 181_500, 15)],
-        ),
+        lambda: interrupted(at=paths.HEAD, verb="replace", number=0),
     ),
     "plans beside the head": (
         plans_beside_the_head,
-        lambda: by_faults(plans.Planning, "w1", faults=[LONG]),
+        lambda: by_seed(plans.Planning, range(60)),
     ),
     "leases by the clock": (
         takes_leases_by_the_clock,
@@ -246,6 +265,10 @@ CASES: dict[str, tuple[Callable[[Patch], None], Runs]] = {
     "no rule for overwrites": (
         overwrites_the_unseen,
         lambda: by_seed(overwrites.Overwrite, range(50)),
+    ),
+    "heartbeats judged outside the lock": (
+        judges_outside_the_lock,
+        lambda: by_seed(commits.DeadRollback, range(40)),
     ),
     "no second listing": (lists_once, lambda: by_seed(commits.Zombie, range(150))),
 }

@@ -146,10 +146,14 @@ def check_undisputed(truth: Truth) -> None:
 def check_plans(truth: Truth) -> None:
     """A compaction plan has every log file that was completed before it was requested.
 
-    Such a log file belongs to the slice that the compaction replaces: its rows would be lost.
+    Such a log file belongs to the slice that the compaction replaces: its rows would be lost. All
+    files of a plan are there.
     """
+    there = {path.rpartition("/")[2] for path in truth.data_files}
     for time, plan in truth.compactions.items():
         planned = {name for each in plan.operations for name in each.delta_file_paths or ()}
+        if gone := sorted(planned - there):
+            raise Violation(f"plan {time} names {gone[0]}, which is not there")
         for commit, metadata in truth.commits.items():
             for partition, stat in metadata.stats():
                 ended, name = truth.completion_of(commit), stat.file_name
@@ -303,7 +307,11 @@ class Guard:
 
     def _timeline(self, operation: Operation) -> None:
         instant = parse_instant(operation.path.rpartition("/")[2], layout=2)
-        if instant is None or operation.verb == "delete":
+        if instant is None:
+            return
+        if operation.verb == "delete":
+            if instant.is_completed and not self.is_mixed:
+                raise Violation(f"{instant} was taken back, though all know the head")
             return
         self.begun.add(instant.requested_time)
         is_requested = instant.action is Action.ROLLBACK and instant.state is State.REQUESTED

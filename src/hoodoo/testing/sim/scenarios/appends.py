@@ -174,9 +174,7 @@ class AppendStrays(Append):
         return {
             "m1": self.medic(after_ms=EXPIRY_MS + 10_000),
             "m2": self.medic(after_ms=3 * EXPIRY_MS),
-            "next": self.later(
-                Write(2, ("a", "x1", "y"), parts=("p", "q")), after_ms=2 * EXPIRY_MS
-            ),
+            "next": self.later(Write(2, ("a", "z", "y"), parts=("p", "q")), after_ms=2 * EXPIRY_MS),
         }
 
 
