@@ -17,7 +17,7 @@ from support.simulations import find_violation
 from hoodoo.concurrency import conflict, decided, gate, lease
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.env import Env
-from hoodoo.errors import CommitFailed
+from hoodoo.errors import CommitFailed, HeartbeatLost, TimelineError
 from hoodoo.model import paths
 from hoodoo.model.instant import Instant, InstantTime, State, next_time
 from hoodoo.recovery import recover, rollback, sweep
@@ -53,7 +53,6 @@ def does_not_look_again(patch: Patch) -> None:
 def takes_unknown_for_failed(patch: Patch) -> None:
     """A commit that got no answer counts as failed, and is rolled back."""
     patch.setattr(gate, "_unknown", lambda completed, error: CommitFailed(str(error)))
-    patch.setattr(gate, "OutcomeUnknown", gate.StorageError)
 
 
 def overwrites_the_head(patch: Patch) -> None:
@@ -142,7 +141,7 @@ def judges_outside_the_lock(patch: Patch) -> None:
                 for verdict in verdicts:
                     try:
                         attempt = recover._begin(txn, ref, verdict)
-                    except (recover.TimelineError, recover.HeartbeatLost):
+                    except (TimelineError, HeartbeatLost):
                         continue
                     if attempt is not None:
                         beating.callback(attempt.heartbeat.stop)

@@ -1,4 +1,4 @@
-"""hoodoo beside an engine that knows the lock and no head, by seed and at the points that matter."""
+"""hoodoo beside an engine that knows the lock and no head, by seed and at every point."""
 
 from __future__ import annotations
 

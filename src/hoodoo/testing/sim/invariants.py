@@ -159,9 +159,9 @@ def check_plans(truth: Truth) -> None:
                 ended, name = truth.completion_of(commit), stat.file_name
                 if not stat.is_log or not stat.file_id or ended is None or ended >= time:
                     continue
-                if FileGroupId(partition, stat.file_id) in plan.file_groups():
-                    if name not in planned:
-                        raise Violation(f"plan {time} lacks {name}, completed at {ended}")
+                is_planned = FileGroupId(partition, stat.file_id) in plan.file_groups()
+                if is_planned and name not in planned:
+                    raise Violation(f"plan {time} lacks {name}, completed at {ended}")
 
 
 def check_settled(store: MemoryStorage, truth: Truth) -> None:

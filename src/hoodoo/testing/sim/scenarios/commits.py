@@ -222,7 +222,7 @@ class Outage(TableScenario):
     chances = Chances(
         {
             **dict.fromkeys((Kind.OUTAGE, Kind.OUTAGE_LOST, Kind.OUTAGE_LATE), 0.02),
-            **{Kind.INTERRUPT: 0.02},
+            Kind.INTERRUPT: 0.02,
         },
         delay_ms=300_000,
         spared=frozenset({"reader"}),
