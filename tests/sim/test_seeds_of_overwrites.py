@@ -20,10 +20,6 @@ def test_by_seed(scenario: type[TableScenario], record_property: Record) -> None
     explore_seeds(record_property, scenario)
 
 
-@pytest.mark.xfail(
-    reason="a commit that a planner has finished is taken back by its writer, which takes the "
-    "plan for one of another engine; the plan then names a file that is gone"
-)
 def test_a_commit_that_a_planner_has_finished_stands(record_property: Record) -> None:
     outcomes = by_faults(plans.Planning, "w1", faults=[Fault(Kind.PAUSE, 3 * LEASE_MS)])
     explore(record_property, "planning, the lock lost at every operation", outcomes)
