@@ -196,7 +196,9 @@ class LateRequests(LeaseLoss):
     """
 
     name = "late-requests"
-    settings = Settings(in_flight_ms=IN_FLIGHT_MS, no_limit_below=f"{paths.META}/")
+    settings = Settings(
+        in_flight_ms=IN_FLIGHT_MS, no_limit_below=f"{paths.META}/", most_steps=200_000
+    )
     chances = Chances(
         dict.fromkeys((Kind.SLOW_REQUEST, Kind.STRAGGLER, Kind.CRASH_IN_FLIGHT), 0.03),
         at_most=4,
