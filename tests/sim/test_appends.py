@@ -15,7 +15,6 @@ from hoodoo.testing.sim.scenarios import appends
 
 Patch = pytest.MonkeyPatch
 
-VERY_LATE = Fault(Kind.CRASH_IN_FLIGHT, 45_000)
 LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
 
 
