@@ -61,8 +61,9 @@ sim: $(READY) ## Simulate writers, crashes and clocks (SCENARIO=name SEED=n N=se
 	$(BIN)/python -m hoodoo.testing.sim --seed $(SEED) $(if $(SCENARIO),--scenario $(SCENARIO)) \
 		$(if $(SCRIPT),--script '$(SCRIPT)' --trace,--count $(or $(N),1))
 
-sim-nightly: $(READY) ## Simulate ten times as much as the tests do, from another seed (SEED=n)
-	HOODOO_SIM_SEEDS=1700 HOODOO_SIM_FIRST_SEED=$(SEED) $(PYTEST) $(APART) tests/sim
+sim-nightly: HOODOO_SIM_SEEDS ?= 20000
+sim-nightly: $(READY) ## Simulate each scenario 20,000 times, from another seed (SEED=n)
+	$(BIN)/python -m hoodoo.testing.sim --jobs 2 --seed $(SEED) --count $(HOODOO_SIM_SEEDS)
 	$(BIN)/python -m hoodoo.testing.sim --scenario same-group --preemptions 2 --cap 5000
 
 soak: $(READY) ## Kill and stop colliding writers (MINUTES=10 KIND=cow|mor STORE=local|s3 LOCK= BESIDE_HUDI=1 SEED=n)

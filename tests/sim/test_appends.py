@@ -9,15 +9,12 @@ import pytest
 from support.simulations import SEEDS, Record, explore, explore_seeds, find_violation
 
 from hoodoo.concurrency import resume as resuming
-from hoodoo.recovery.recover import abandon
 from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenarios import appends
-from hoodoo.write import detached
 
 Patch = pytest.MonkeyPatch
 
-VERY_LATE = Fault(Kind.CRASH_IN_FLIGHT, 45_000)
 LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
 
 
@@ -37,12 +34,6 @@ def test_every_point(actor: str, record_property: Record) -> None:
 # -- mutants ----------------------------------------------------------------------------------
 
 
-def aborts_always_roll_back(patch: Patch) -> None:
-    """An abort does not ask whether the commit may have landed."""
-    patch.setattr(detached, "abandon_detached", lambda write: abandon(write.ref, write.attempt()))
-    patch.setattr(appends, "abandon_detached", detached.abandon_detached)
-
-
 def nobody_beats(patch: Patch) -> None:
     """Tasks do not keep the write alive."""
     beating = resuming.Heartbeat
@@ -56,10 +47,6 @@ def nobody_beats(patch: Patch) -> None:
 
 
 CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Any]]] = {
-    "aborts always roll back": (
-        aborts_always_roll_back,
-        lambda: by_faults(appends.Append, "committer", faults=(VERY_LATE,)),
-    ),
     "nobody beats": (nobody_beats, lambda: by_seed(appends.SlowAppend, range(200))),
 }
 

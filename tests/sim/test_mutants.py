@@ -1,45 +1,148 @@
-"""Proof that the simulator can fail: decisions, patched as careless people would write them.
+"""Proof that the simulator can fail: the protocol, patched as careless people would write it.
 
-Each mutant is a copy of a decision of the protocol with one thought left out. The simulator must
-find out; the same runs of the real code are clean.
+Each mutant leaves one thought of the protocol out. The simulator must find out; the same runs of
+the real code are clean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.simulations import find_violation
 
-from hoodoo.concurrency import gate, others
+from hoodoo.concurrency import conflict, decided, gate, lease
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.model.attempt import Claim, Ending
-from hoodoo.model.names import instant_name
-from hoodoo.recovery import recover, rollback
+from hoodoo.env import Env
+from hoodoo.errors import CommitFailed, HeartbeatLost, TimelineError
+from hoodoo.model import paths
+from hoodoo.model.instant import Instant, InstantTime, State, next_time
+from hoodoo.recovery import recover, rollback, sweep
+from hoodoo.recovery.files import announced, delete_files
 from hoodoo.recovery.recover import Recovered
 from hoodoo.recovery.verdict import Verdict
 from hoodoo.table.ref import TableRef
 from hoodoo.testing.sim.explore import by_faults, by_seed, search
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenario import Outcome, run
-from hoodoo.testing.sim.scenarios import commits
+from hoodoo.testing.sim.scenarios import commits, mixed, overwrites, plans
 from hoodoo.testing.sim.schedule import Script
+from hoodoo.testing.sim.seeded import Chances
+from hoodoo.testing.sim.tables import EXPIRY_MS, LEASE_MS, TableScenario, Write
+from hoodoo.testing.sim.world import Action
+from hoodoo.timeline import head, transitions
+from hoodoo.timeline.load import instant_path
+from hoodoo.timeline.timeline import Timeline
+from hoodoo.write import key_guard
 
 Patch = pytest.MonkeyPatch
+LONG = Fault(Kind.PAUSE, 3 * LEASE_MS)
 
 
-def judge_outside_the_lock(patch: Patch) -> None:
+# -- the gate ---------------------------------------------------------------------------------
+
+
+def does_not_look_again(patch: Patch) -> None:
+    """Who lost the lock while it published does not look what others did."""
+    patch.setattr(gate, "_refuse_overtaken", lambda *given: None)
+
+
+def takes_unknown_for_failed(patch: Patch) -> None:
+    """A commit that got no answer counts as failed, and is rolled back."""
+    patch.setattr(gate, "_unknown", lambda completed, error: CommitFailed(str(error)))
+
+
+def overwrites_the_head(patch: Patch) -> None:
+    """The head is replaced whatever it is by now."""
+
+    def send(env: Env, known: Any, data: bytes, *, within_s: float) -> str:
+        return env.storage.put(paths.HEAD, data).etag
+
+    patch.setattr(head, "_send", send)
+
+
+def does_not_help(patch: Patch) -> None:
+    """A decision that nobody has carried out is left to whoever took it."""
+    patch.setattr(decided, "is_unfinished", lambda *given: False)
+
+
+def trusts_its_clock(patch: Patch) -> None:
+    """A completion time is the time of day, and not above those of others."""
+
+    def now(txn: Any, *, after: InstantTime | None = None) -> InstantTime:
+        return next_time(txn.env.clock.now_ms(), after=after)
+
+    patch.setattr(transitions, "new_time", now)
+
+
+def does_not_look_for_rollbacks(patch: Patch) -> None:
+    """An instant is committed although a rollback of it is on the timeline."""
+    patch.setattr(gate, "_refuse_rolled_back", lambda *given: None)
+
+
+def plans_beside_the_head(patch: Patch) -> None:
+    """A plan is put on the timeline without a decision, though under the lock."""
+
+    def schedule(txn: Any, action: Any, owner: str, plan: Callable[[], Any]) -> Instant:
+        time, data = plan()
+        instant = Instant(time, action, State.REQUESTED)
+        txn.env.storage.create(instant_path(txn.paths, instant), data)
+        return instant
+
+    patch.setattr(plans, "schedule", schedule)
+
+
+def takes_leases_by_the_clock(patch: Patch) -> None:
+    """A lease is over when its end has passed by one's own time of day."""
+
+    def may_take(seen: lease.Seen, terms: Any, *, now_ms: int, monotonic: float) -> bool:
+        found = seen.lease
+        assert found is not None
+        return found.expired or now_ms > found.valid_until_ms + lease.DRIFT_MS
+
+    patch.setattr(lease, "may_take", may_take)
+
+
+# -- recovery ---------------------------------------------------------------------------------
+
+
+def deletes_first(patch: Patch) -> None:
+    """A rollback deletes files before it is decided."""
+    schedule = rollback.schedule
+
+    def hasty(txn: Any, ref: TableRef, instant: Instant) -> gate.Attempt:
+        delete_files(ref.env, announced(ref.env, instant.requested_time))
+        return schedule(txn, ref, instant)
+
+    patch.setattr(recover, "schedule", hasty)
+
+
+def lists_once(patch: Patch) -> None:
+    """A rollback deletes what was announced, and does not look again."""
+    patch.setattr(rollback, "present", lambda env, instant, partitions: iter(()))
+
+
+def sweeps_the_living(patch: Patch) -> None:
+    """The sweep does not look at heartbeats."""
+    patch.setattr(sweep._Facts, "is_beating", lambda facts, instant: False)
+
+
+def judges_outside_the_lock(patch: Patch) -> None:
     """Heartbeats are looked at first, and the lock is taken afterwards."""
 
-    def hasty(ref: TableRef) -> Recovered:
-        judged = recover._verdicts(ref, ref.load_timeline())
+    def hasty(ref: TableRef, timeline: Timeline) -> Recovered:
         begun: list[tuple[gate.Attempt, Verdict]] = []
+        verdicts = recover._verdicts(ref, timeline)
         with ExitStack() as beating:
             with transaction(ref, "recover") as txn:
-                for verdict, pulse in judged:
-                    attempt = recover._begin(txn, ref, verdict, pulse, None)
+                for verdict in verdicts:
+                    try:
+                        attempt = recover._begin(txn, ref, verdict)
+                    except (TimelineError, HeartbeatLost):
+                        continue
                     if attempt is not None:
                         beating.callback(attempt.heartbeat.stop)
                         begun.append((attempt, verdict))
@@ -48,75 +151,125 @@ def judge_outside_the_lock(patch: Patch) -> None:
     patch.setattr(recover, "roll_back_dead", hasty)
 
 
-def without_claims(patch: Patch) -> None:
-    """Nobody claims an instant before it ends."""
-
-    def unclaimed(txn: Any, attempt: gate.Attempt, completed: Any) -> Claim:
-        name = instant_name(completed, layout=2)
-        return Claim("", 1, Ending.COMMIT, by=name)
-
-    patch.setattr(gate, "_claim", unclaimed)
-    patch.setattr(gate, "_refuse_fenced", lambda *given: None)
-    patch.setattr(rollback, "read_claim", lambda env, instant: None)
-    patch.setattr(rollback, "claim_rollback", lambda env, instant, claim, instead_of: True)
+# -- the rules about conflicts ----------------------------------------------------------------
 
 
-def without_second_listing(patch: Patch) -> None:
-    """A rollback deletes what was announced, and does not look again."""
-    patch.setattr(rollback, "present", lambda env, instant, partitions: iter(()))
+def does_not_guard_keys(patch: Patch) -> None:
+    """Nobody looks whether others inserted the same key."""
+    patch.setattr(key_guard, "_promises", lambda *given: False)
 
 
-def commits_over_claims(patch: Patch) -> None:
-    """Whoever has the lock does not mind that another was just about to publish."""
-    patch.setattr(others, "_is_claimed", lambda txn, instant: False)
+def overwrites_the_unseen(patch: Patch) -> None:
+    """An overwrite does not mind what came since it looked."""
+    without = {
+        name: replace(
+            strategy,
+            rules=tuple(rule for rule in strategy.rules if rule is not conflict.overwritten_unseen),
+        )
+        for name, strategy in conflict.STRATEGIES.items()
+    }
+    patch.setattr(conflict, "STRATEGIES", without)
 
 
-def retries_without_a_look(patch: Patch) -> None:
-    """A publish that got no answer is sent again, whatever has happened meanwhile."""
-    complete = gate.transitions.complete
-
-    def stubborn(txn: Any, completed: Any, metadata: Any, *, before_retry: Any) -> None:
-        complete(txn, completed, metadata, before_retry=lambda: None)
-
-    patch.setattr(gate.transitions, "complete", stubborn)
-    patch.setattr(gate, "_refuse_fenced", lambda *given: None)
+# -- runs -------------------------------------------------------------------------------------
 
 
-def dies_in_flight() -> Iterator[Outcome]:
-    """A writer with an old heartbeat dies over its last request, which lands much later."""
-    first = run(commits.InFlight, Script())
-    (last,) = (
-        step.operation
-        for step in first.steps
-        if (step.actor, step.verb) == ("w", "create") and step.path.endswith(".commit")
-    )
-    for late_ms in range(20_000, 50_000, 2_000):
-        fault = Fault(Kind.CRASH_IN_FLIGHT, late_ms)
-        yield run(commits.InFlight, Script(faults={("w", last): fault}))
+def at_publish(
+    make: type[TableScenario],
+    actor: str,
+    part: str,
+    faults: Iterable[Fault],
+    *,
+    seeds: int,
+) -> Iterator[Outcome]:
+    """Faults at the first mutation of an actor on a path that ends so."""
+    for seed in range(seeds):
+        first = run(make, Script(seed))
+        asked = [
+            step.operation
+            for step in first.steps
+            if step.actor == actor and step.as_operation().mutates and step.path.endswith(part)
+        ]
+        for fault in faults:
+            if asked:
+                yield run(make, Script(seed, faults={(actor, asked[0]): fault}))
 
 
-CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Iterable[Outcome]]]] = {
-    "heartbeat judged outside the lock": (
-        judge_outside_the_lock,
-        lambda: by_seed(commits.DeadRollback, range(100)),
+class _Late(commits.Cleaner):
+    """A writer that pauses, and one who rolls it back."""
+
+    def actors(self) -> Mapping[str, Action]:
+        medic = self.medic(after_ms=3 * EXPIRY_MS)
+        return {"w": self.writer(Write(1, ("a", "x"))), "medic": medic}
+
+
+def interrupted(*, at: str, verb: str, number: int) -> Iterator[Outcome]:
+    """The writer pauses before this operation until it is rolled back, which it then interrupts."""
+
+    def paused(ms: int) -> Script:
+        return Script(faults={("w", first.operation): Fault(Kind.PAUSE, ms)})
+
+    steps = run(_Late, Script()).steps
+    first = [s for s in steps if (s.actor, s.path, s.verb) == ("w", at, verb)][number]
+    steps = run(_Late, paused(10 * EXPIRY_MS)).steps
+    locked = next(s for s in steps if (s.actor, s.path, s.verb) == ("medic", paths.LOCK, "replace"))
+    script = paused(locked.at_ms - first.at_ms + 20)
+    for step in run(_Late, script).steps:
+        if step.actor == "medic" and step.number and step.at_ms > locked.at_ms:
+            yield run(_Late, replace(script, picks={step.number: "w"}))
+
+
+Runs = Callable[[], Iterable[Outcome]]
+CASES: dict[str, tuple[Callable[[Patch], None], Runs]] = {
+    "no look after a publish without the lock": (
+        does_not_look_again,
+        lambda: at_publish(mixed.HudiWriter, "w", ".commit", [LONG], seeds=40),
     ),
-    "no claims": (without_claims, dies_in_flight),
-    "no second listing": (
-        without_second_listing,
-        lambda: by_seed(commits.Zombie, range(150)),
+    "unknown taken for failed": (
+        takes_unknown_for_failed,
+        lambda: by_faults(commits.Outage, "w1", faults=[Fault(Kind.OUTAGE, 30_000)]),
     ),
-    "committing over the claim of another": (
-        commits_over_claims,
-        lambda: by_faults(
-            commits.InTheWay,
-            "w1",
-            faults=[Fault(Kind.CRASH_IN_FLIGHT, 45_000), Fault(Kind.SLOW_REQUEST, 45_000)],
+    "no compare-and-set": (
+        overwrites_the_head,
+        lambda: by_faults(commits.LeaseLoss, "w1", faults=[LONG]),
+    ),
+    "no helping": (
+        does_not_help,
+        lambda: by_faults(commits.LeaseLoss, "w1", faults=[LONG]),
+    ),
+    "completion times of one's own clock": (
+        trusts_its_clock,
+        lambda: by_seed(commits.Apart, range(60)),
+    ),
+    "no look for rollbacks": (
+        does_not_look_for_rollbacks,
+        lambda: interrupted(at=paths.LOCK, verb="read", number=1),
+    ),
+    "deletes before it is decided": (
+        deletes_first,
+        lambda: interrupted(at=paths.HEAD, verb="replace", number=0),
+    ),
+    "plans beside the head": (
+        plans_beside_the_head,
+        lambda: by_seed(plans.Planning, range(60)),
+    ),
+    "leases by the clock": (
+        takes_leases_by_the_clock,
+        lambda: by_seed(
+            commits.SameGroup, range(100), chances=Chances({Kind.JUMP: 0.05}, jump_ms=3_600_000)
         ),
     ),
-    "publishing again without a look": (
-        retries_without_a_look,
-        lambda: by_faults(commits.LeaseLoss, "w1", faults=[Fault(Kind.PAUSE, 200_000)]),
+    "sweep of the living": (sweeps_the_living, lambda: by_seed(commits.TwoMedics, range(200))),
+    "no key guard": (does_not_guard_keys, lambda: by_seed(commits.SameKey, range(50))),
+    "no rule for overwrites": (
+        overwrites_the_unseen,
+        lambda: by_seed(overwrites.Overwrite, range(50)),
     ),
+    "heartbeats judged outside the lock": (
+        judges_outside_the_lock,
+        lambda: by_seed(commits.DeadRollback, range(40)),
+    ),
+    "no second listing": (lists_once, lambda: by_seed(commits.Zombie, range(150))),
 }
 
 

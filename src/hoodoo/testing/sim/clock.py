@@ -42,7 +42,13 @@ class SimClock:
 
     def sleep(self, seconds: float) -> None:
         actor = self._stage.enter(self._process)
-        self._stage.wait(actor, _due(self._stage, max(seconds, 0.001)), what="time to pass")
+        until_ms, interrupt_ms = _due(self._stage, max(seconds, 0.001)), actor.interrupt_ms
+        if interrupt_ms is not None and interrupt_ms <= until_ms:
+            actor.interrupt_ms = None
+            self._stage.wait(actor, max(interrupt_ms, self._stage.now_ms), what="an interrupt")
+            self._stage.tell(actor, "wakes", "interrupted")
+            raise KeyboardInterrupt
+        self._stage.wait(actor, until_ms, what="time to pass")
         self._stage.tell(actor, "wakes", f"after {seconds:.3f} s")
 
     def every(self, interval_ms: int, step: Callable[[], None]) -> Timer:

@@ -57,6 +57,14 @@ class Kind(StrEnum):
     """It lands, or fails; the actor gets `OutcomeUnknown`."""
     STRAGGLER = "straggler"
     """The actor gets `OutcomeUnknown`, and the operation lands `ms` later all the same."""
+    OUTAGE = "outage"
+    """It lands, the actor gets `OutcomeUnknown`, and the store refuses its process for `ms`."""
+    OUTAGE_LOST = "outage_lost"
+    """The same, but it does not land."""
+    OUTAGE_LATE = "outage_late"
+    """The same, but it lands `ms` later, and the outage is over after half of that."""
+    INTERRUPT = "interrupt"
+    """It lands, and the actor gets a `KeyboardInterrupt`; with `ms`, that much later."""
     SLOW_REQUEST = "slow_request"
     """It lands `ms` later, while the actor waits; not at all if that is too late."""
     SLOW_RESPONSE = "slow_response"
@@ -78,11 +86,17 @@ class Kind(StrEnum):
         """Whether the process dies of it."""
         return self in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER, Kind.CRASH_IN_FLIGHT)
 
+    @property
+    def is_outage(self) -> bool:
+        """Whether the store refuses the process for a while."""
+        return self in (Kind.OUTAGE, Kind.OUTAGE_LOST, Kind.OUTAGE_LATE)
+
 
 _OF_MUTATIONS = frozenset(
     {
         *(Kind.CRASH_AFTER, Kind.CRASH_IN_FLIGHT),
         *(Kind.LOST_REQUEST, Kind.LOST_RESPONSE, Kind.STRAGGLER),
+        *(Kind.OUTAGE, Kind.OUTAGE_LOST, Kind.OUTAGE_LATE),
     }
 )
 
@@ -105,4 +119,6 @@ class Fault:
 
     def suits(self, operation: Operation) -> bool:
         """Whether it can happen to this operation."""
+        if self.kind is Kind.INTERRUPT:  # comes to the main thread, never to a timer
+            return "~" not in operation.actor
         return operation.mutates or not self.kind.needs_mutation

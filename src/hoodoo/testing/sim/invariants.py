@@ -8,25 +8,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hoodoo.errors import FormatError
+from hoodoo.concurrency.lease import publish_budget_ms
+from hoodoo.concurrency.owner import Owner
+from hoodoo.errors import FormatError, NotFound
 from hoodoo.format import json_object
+from hoodoo.format import lease as lease_codec
 from hoodoo.format import timeline as codec
+from hoodoo.format.lease import Lease
 from hoodoo.model import paths
 from hoodoo.model.attempt import Beat
 from hoodoo.model.commit import CommitMetadata, RollbackMetadata
 from hoodoo.model.decision import Decision
-from hoodoo.model.files import made_by, parse_data_file
+from hoodoo.model.files import FileGroupId, made_by, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import instant_name, parse_instant
 from hoodoo.model.paths import PartitionPath, TimelinePaths
-from hoodoo.model.plan import RollbackPlan
+from hoodoo.model.plan import CompactionPlan, RollbackPlan
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.testing.sim.faults import Operation
 from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.trace import Step, process_of
+from hoodoo.testing.sim.world import World
 from hoodoo.timeline.head import content_of
 
 TIMELINE = TimelinePaths.of(2)
+FOREIGN = "hudi"
+"""How the names of processes begin that are another engine's."""
 _OWN = (paths.STAGED, paths.COMPLETIONS, paths.FINALS, paths.SWEEPS, paths.PROBES)
 
 
@@ -39,6 +46,9 @@ class Truth:
     commits: Mapping[InstantTime, CommitMetadata]
     rolled_back: Mapping[str, InstantTime]
     """By completed rollbacks: which instant, by which."""
+    to_roll_back: Mapping[str, InstantTime]
+    """The same by rollbacks that are requested, whether or not they are completed."""
+    compactions: Mapping[InstantTime, CompactionPlan]
     data_files: Mapping[str, InstantTime]
 
     @property
@@ -64,15 +74,26 @@ def look(store: MemoryStorage) -> Truth:
     instants = tuple(_timeline(store))
     commits: dict[InstantTime, CommitMetadata] = {}
     rolled_back: dict[str, InstantTime] = {}
+    to_roll_back: dict[str, InstantTime] = {}
+    compactions: dict[InstantTime, CompactionPlan] = {}
     for instant in instants:
+        if not instant.is_completed and instant.state is not State.REQUESTED:
+            continue
+        data = store.read(f"{TIMELINE.active}/{instant_name(instant, layout=2)}")
         if instant.is_completed:
-            data = store.read(f"{TIMELINE.active}/{instant_name(instant, layout=2)}")
             match codec.decode(data, instant.action, State.COMPLETED):
                 case CommitMetadata() as metadata:
                     commits[instant.requested_time] = metadata
                 case RollbackMetadata(commits_rollback=targets):
                     rolled_back |= dict.fromkeys(targets, instant.requested_time)
-    return Truth(instants, commits, rolled_back, dict(_data_files(store)))
+        elif instant.action in (Action.ROLLBACK, Action.COMPACTION):
+            match codec.decode(data, instant.action, State.REQUESTED):
+                case RollbackPlan(instant_to_rollback=info) if info is not None:
+                    to_roll_back[info.commit_time] = instant.requested_time
+                case CompactionPlan() as plan:
+                    compactions[instant.requested_time] = plan
+    files = dict(_data_files(store))
+    return Truth(instants, commits, rolled_back, to_roll_back, compactions, files)
 
 
 def _timeline(store: MemoryStorage) -> Iterator[Instant]:
@@ -114,11 +135,41 @@ def check_always(truth: Truth) -> None:
             raise Violation(f"{path} is named by a commit, and not there")
 
 
+def check_undisputed(truth: Truth) -> None:
+    """Nobody even asks to roll a completed instant back; for tables of hoodoo's alone."""
+    for instant in truth.completed:
+        rollback = truth.to_roll_back.get(instant.requested_time)
+        if rollback is not None:
+            raise Violation(f"{instant} is completed, and rollback {rollback} is about it")
+
+
+def check_plans(truth: Truth) -> None:
+    """A compaction plan has every log file that was completed before it was requested.
+
+    Such a log file belongs to the slice that the compaction replaces: its rows would be lost. All
+    files of a plan are there.
+    """
+    there = {path.rpartition("/")[2] for path in truth.data_files}
+    for time, plan in truth.compactions.items():
+        planned = {name for each in plan.operations for name in each.delta_file_paths or ()}
+        if gone := sorted(planned - there):
+            raise Violation(f"plan {time} names {gone[0]}, which is not there")
+        for commit, metadata in truth.commits.items():
+            for partition, stat in metadata.stats():
+                ended, name = truth.completion_of(commit), stat.file_name
+                if not stat.is_log or not stat.file_id or ended is None or ended >= time:
+                    continue
+                is_planned = FileGroupId(partition, stat.file_id) in plan.file_groups()
+                if is_planned and name not in planned:
+                    raise Violation(f"plan {time} lacks {name}, completed at {ended}")
+
+
 def check_settled(store: MemoryStorage, truth: Truth) -> None:
     """What holds once the dead are rolled back and all is swept."""
     completed = {instant.requested_time for instant in truth.completed}
     for instant in truth.instants:
-        if instant.requested_time not in completed:
+        waits = instant.requested_time in truth.compactions  # for whoever executes it
+        if instant.requested_time not in completed and not waits:
             raise Violation(f"{instant} is still pending")
     strays = sorted(set(truth.data_files) - truth.named_files())
     if strays:
@@ -157,8 +208,18 @@ def check_rollbacks(truth: Truth, steps: Sequence[Step]) -> None:
 class Guard:
     """Watches each mutation as it lands; keeps what the store does not tell any more."""
 
-    store: MemoryStorage
+    world: World
+    is_mixed: bool = False
+    """Whether engines that know no head are at work, beside which a moment may be wrong."""
     beats: dict[str, tuple[Beat | None, int]] = field(default_factory=dict)
+    begun: set[InstantTime] = field(default_factory=set)
+    """Every instant that was ever on the timeline."""
+    lease: tuple[Lease, int] | None = None
+    """The lease that stands, and since when."""
+
+    @property
+    def store(self) -> MemoryStorage:
+        return self.world.storage
 
     def __call__(self, operation: Operation) -> None:
         """Check what this operation must not have done."""
@@ -169,6 +230,8 @@ class Guard:
             self._heartbeat(operation)
         elif path == paths.HEAD:
             self._head(operation)
+        elif path == paths.LOCK:
+            self._lock()
         elif path.startswith(f"{TIMELINE.active}/"):
             self._timeline(operation)
 
@@ -181,6 +244,7 @@ class Guard:
         path = operation.path
         before = self.beats.pop(path, None)
         if operation.verb == "delete":
+            self._refuse_silenced(operation, before)
             return
         info = self.store.stat(path)
         beat = _beat(self.store.read(path))
@@ -197,6 +261,35 @@ class Guard:
         if beat is not None and now_ms - beaten_ms <= beat.expiry_ms:
             raise Violation(f"{path} was taken from {beat}, {now_ms - beaten_ms} ms after its beat")
 
+    def _refuse_silenced(
+        self, operation: Operation, before: tuple[Beat | None, int] | None
+    ) -> None:
+        """Nobody deletes the heartbeat of someone else who lives, and is at work."""
+        if before is None or before[0] is None or before[0].host == sender_of(operation):
+            return
+        time = InstantTime(operation.path.rpartition("/")[2])
+        found = [instant for instant in _timeline(self.store) if instant.requested_time == time]
+        is_pending = bool(found) and not any(instant.is_completed for instant in found)
+        if (is_pending or time not in self.begun) and not is_foreign(operation):
+            self._refuse_alive(operation.path, before, self.world.store_ms)
+
+    def _lock(self) -> None:
+        """Nobody takes the lock from a holder that may still publish."""
+        before, self.lease = self.lease, None
+        try:
+            lease = lease_codec.decode(self.store.read(paths.LOCK))
+        except NotFound:
+            return
+        self.lease = (lease, self.world.now_ms)
+        if before is None or before[0].expired or before[0].owner == lease.owner:
+            return
+        owner = Owner.parse(before[0].owner)
+        if owner is None or owner.lease_ms is None:
+            return
+        age_ms = self.world.now_ms - before[1]
+        if age_ms <= publish_budget_ms(owner.lease_ms):
+            raise Violation(f"the lock was taken from {owner.host}, {age_ms} ms after its renewal")
+
     def _head(self, operation: Operation) -> None:
         """Nobody decides to roll back what someone else is still at work on."""
         decision = json_object.decode(self.store.read(operation.path), Decision)
@@ -209,19 +302,39 @@ class Guard:
         known = self.beats.get(path)
         if known is None or known[0] is None:
             return
-        sender = process_of(operation.actor.partition("@")[0])  # even of a late request
-        if known[0].host != sender:  # a write may roll itself back
+        if known[0].host != sender_of(operation):  # a write may roll itself back
             self._refuse_alive(path, known, self.store.stat(operation.path).modified_ms)
 
     def _timeline(self, operation: Operation) -> None:
         instant = parse_instant(operation.path.rpartition("/")[2], layout=2)
-        if instant is None or not instant.is_completed or operation.verb == "delete":
+        if instant is None:
+            return
+        if operation.verb == "delete":
+            if instant.is_completed and not self.is_mixed:
+                raise Violation(f"{instant} was taken back, though all know the head")
+            return
+        self.begun.add(instant.requested_time)
+        is_requested = instant.action is Action.ROLLBACK and instant.state is State.REQUESTED
+        if self.is_mixed or not (instant.is_completed or is_requested):
             return
         truth = look(self.store)
         check_always(truth)
+        check_undisputed(truth)
+        if not instant.is_completed:
+            return
         later = [i for i in truth.completed if i.ended_at > instant.ended_at]
         if later:
             raise Violation(f"{instant} appears after {later[0]}, which was completed later")
+
+
+def sender_of(operation: Operation) -> str:
+    """The process that asked for an operation, even for one that lands late."""
+    return process_of(operation.actor.partition("@")[0])
+
+
+def is_foreign(operation: Operation) -> bool:
+    """Whether another engine asked for it."""
+    return sender_of(operation).startswith(FOREIGN)
 
 
 def _beat(data: bytes) -> Beat | None:

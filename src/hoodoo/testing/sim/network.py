@@ -8,8 +8,13 @@ from dataclasses import dataclass, field
 from typing import Generic, NoReturn, TypeVar
 
 from hoodoo.errors import OutcomeUnknown, StorageError
+from hoodoo.model.paths import META
 from hoodoo.testing.sim.faults import Crashed, Fault, Kind, Operation
 from hoodoo.testing.sim.stage import Actor, SimProcess, Stage, Violation
+
+_PROTOCOL = f"{META}/"
+"""A process that pauses sends requests for such paths afterwards, however long that was. Data files
+were on their way: those that are sent after the last sweep, nobody could know of."""
 
 Result = TypeVar("Result")
 Watcher = Callable[[Operation], None]
@@ -48,8 +53,17 @@ class Network:
         fault = stage.fault(operation)
         asked_ms = stage.now_ms
         stage.wait(actor, asked_ms + self._befall(actor, fault), stays=True, what=verb)
-        if operation.mutates and self._is_late(stage.now_ms - asked_ms):
+        is_sent_now = fault is not None and fault.kind is Kind.PAUSE and path.startswith(_PROTOCOL)
+        is_late = self._is_late(operation, stage.now_ms - asked_ms)
+        if operation.mutates and is_late and not is_sent_now:
             self._lose(actor, operation, "never landed: too late")
+        if actor.interrupt_ms is not None and actor.interrupt_ms <= stage.now_ms:
+            actor.interrupt_ms = None
+            self._tell(actor, operation, "interrupted before it")
+            raise KeyboardInterrupt
+        if process.refused_until_ms > stage.now_ms:
+            self._tell(actor, operation, "refused: an outage")
+            raise StorageError(path, "connection refused")
         if fault is None:
             answer = self._land(actor, operation, action)
             self._tell(actor, operation, str(answer))
@@ -87,12 +101,27 @@ class Network:
             case Kind.STRAGGLER:
                 self._send(fault.ms, operation, action)
                 self._lose(actor, operation, "no answer, request in flight")
+            case Kind.OUTAGE_LOST:
+                self._cut_off(actor, fault.ms)
+                self._lose(actor, operation, "request lost, outage")
+            case Kind.OUTAGE_LATE:
+                self._cut_off(actor, fault.ms // 2)
+                self._send(fault.ms, operation, action)
+                self._lose(actor, operation, "no answer, request in flight, outage")
         answer = self._land(actor, operation, action)
         match fault.kind:
             case Kind.CRASH_AFTER:
                 self._crash(actor, operation, f"{answer}, crash after it")
             case Kind.LOST_RESPONSE:
                 self._lose(actor, operation, f"{answer}, response lost")
+            case Kind.OUTAGE:
+                self._cut_off(actor, fault.ms)
+                self._lose(actor, operation, f"{answer}, response lost, outage")
+            case Kind.INTERRUPT if not fault.ms:
+                self._tell(actor, operation, f"{answer}, interrupted")
+                raise KeyboardInterrupt
+            case Kind.INTERRUPT:
+                actor.interrupt_ms = self.stage.now_ms + fault.ms
         self._tell(actor, operation, str(answer))
         if fault.kind is Kind.SLOW_RESPONSE:
             until_ms = self.stage.now_ms + fault.ms
@@ -126,7 +155,7 @@ class Network:
 
     def _send(self, after_ms: int, operation: Operation, action: Callable[[], Result]) -> None:
         """Let a request land later, whatever becomes of those who sent it."""
-        if self._is_late(after_ms):
+        if self._is_late(operation, after_ms):
             return
         stage = self.stage
         process = stage.process("network")
@@ -139,9 +168,16 @@ class Network:
 
         straggler = stage.spawn(process, name, land, after_ms=after_ms, begins="")
 
-    def _is_late(self, ms: int) -> bool:
-        most_ms = self.stage.settings.in_flight_ms
-        return most_ms is not None and ms > most_ms
+    def _cut_off(self, actor: Actor, ms: int) -> None:
+        """Let the store refuse a process for a while."""
+        actor.process.refused_until_ms = self.stage.now_ms + ms
+        self.stage.note(actor.process.name, "is cut off", f"for {ms} ms")
+
+    def _is_late(self, operation: Operation, ms: int) -> bool:
+        settings = self.stage.settings
+        if settings.no_limit_below and operation.path.startswith(settings.no_limit_below):
+            return False
+        return settings.in_flight_ms is not None and ms > settings.in_flight_ms
 
     def _crash(self, actor: Actor, operation: Operation, what: str) -> NoReturn:
         self._tell(actor, operation, what)

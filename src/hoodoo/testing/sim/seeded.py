@@ -15,6 +15,7 @@ from hoodoo.testing.sim.faults import Fault, Kind, Operation
 _STAYS = (0.0, 0.5, 0.8, 0.95)
 _HORIZONS = (20, 60, 200, 600)  # steps among which priorities change
 _MOST_CHANGES = 4
+_INTERRUPT_MS = 10_000  # how long after an operation an interrupt comes, at most
 _BY_PRIORITY = 0.3  # of all seeds
 
 
@@ -32,7 +33,7 @@ class Chances:
     pause_ms: int = 1_200_000
     """The longest pause; most are much shorter."""
     delay_ms: int = 60_000
-    """The same for slow requests and responses, and for stragglers."""
+    """The same for slow requests and responses, for stragglers, and for outages."""
     jump_ms: int = 86_400_000
     """The same for jumps of clocks, forwards and back."""
 
@@ -103,6 +104,11 @@ class Seeded:
                 return Fault(kind, sign * self._long(chances.jump_ms))
             case Kind.SLOW_REQUEST | Kind.SLOW_RESPONSE | Kind.STRAGGLER | Kind.CRASH_IN_FLIGHT:
                 return Fault(kind, self._long(chances.delay_ms))
+            case Kind.OUTAGE | Kind.OUTAGE_LOST | Kind.OUTAGE_LATE:
+                return Fault(kind, self._long(chances.delay_ms))
+            case Kind.INTERRUPT:
+                later = self._random.random() < 0.5
+                return Fault(kind, self._long(_INTERRUPT_MS) if later else 0)
             case _:
                 return Fault(kind)
 

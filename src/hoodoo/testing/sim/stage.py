@@ -38,6 +38,8 @@ class Settings:
 
     in_flight_ms: int | None = 30_000
     """A mutation that has not landed this long after it was asked for never will; None: it may."""
+    no_limit_below: str | None = None
+    """Paths that begin so are not under this limit: requests for them land however late."""
     cost_ms: tuple[int, int] = (1, 20)
     """How long an operation takes, at least and at most."""
     skew_ms: int = 2_000
@@ -55,6 +57,8 @@ class SimProcess:
     skew_ms: int
     is_dead: bool = False
     held_until_ms: int = 0
+    refused_until_ms: int = 0
+    """Until then the store refuses whatever it asks for."""
     timers: int = 0
     living: int = 0
     """Actors that keep it running: all but timers."""
@@ -77,6 +81,8 @@ class Actor:
     """When it begins again, asked at its end: for timers, which keep no process running."""
     worker: Worker | None = None
     operations: int = 0
+    interrupt_ms: int | None = None
+    """When a `KeyboardInterrupt` comes to it."""
     waits_for: str = ""
     result: object = None
     error: BaseException | None = None
@@ -305,7 +311,7 @@ class Stage:
             self.tell(actor, actor.begins)
         try:
             actor.result = actor.action()
-        except (Crashed, HoodooError) as error:
+        except (Crashed, HoodooError, KeyboardInterrupt) as error:
             actor.error = error.with_traceback(None)  # frames would live as long as the outcome
         except Violation as error:
             self.fail(str(error), by=actor)

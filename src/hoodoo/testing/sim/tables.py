@@ -24,8 +24,10 @@ from hoodoo.testing.sim.faults import Crashed, Kind
 from hoodoo.testing.sim.invariants import (
     Guard,
     check_always,
+    check_plans,
     check_rollbacks,
     check_settled,
+    check_undisputed,
     look,
 )
 from hoodoo.testing.sim.scenario import Outcome, Scenario
@@ -66,11 +68,25 @@ class Write:
     def witness(self) -> str:
         return f"witness-{self.v}"
 
+    @property
+    def places(self) -> dict[str, str]:
+        """Each key with its partition."""
+        keys = [*self.keys, self.witness]
+        return {key: self.parts[n % len(self.parts)] for n, key in enumerate(keys)}
+
+    def apply(self, rows: dict[str, tuple[str, int]]) -> None:
+        """Do to rows (partition and value by key) what this write does to a table."""
+        if self.operation in ("insert_overwrite", "delete_partitions"):
+            for key in [key for key, (part, _) in rows.items() if part in self.parts]:
+                del rows[key]
+        if self.operation != "delete_partitions":
+            rows |= {key: (part, self.v) for key, part in self.places.items()}
+
     def rows(self) -> pa.Table:
         """What is written."""
-        keys = [*self.keys, self.witness]
-        parts = [self.parts[n % len(self.parts)] for n in range(len(keys))]
-        return pa.table([keys, parts, [self.v] * len(keys)], schema=SCHEMA)
+        places = self.places
+        columns = [list(places), list(places.values()), [self.v] * len(places)]
+        return pa.table(columns, schema=SCHEMA)
 
 
 @dataclass
@@ -91,6 +107,8 @@ class TableScenario(Scenario):
     settings = Settings(in_flight_ms=IN_FLIGHT_MS)
     is_watched = True
     """Whether each mutation is checked as it lands."""
+    is_mixed: ClassVar[bool] = False
+    """Whether engines that know no head are at work."""
     chances = Chances(all_faults(0.02), pause_ms=400_000, jump_ms=6 * 3_600_000)
 
     def __init__(self) -> None:
@@ -113,7 +131,7 @@ class TableScenario(Scenario):
         truth = look(world.storage)
         self.ledger.acknowledged[self.first.v] = truth.completed[0].requested_time
         if self.is_watched:
-            world.watch(Guard(world.storage))
+            world.watch(Guard(world, is_mixed=self.is_mixed))
 
     def _found(self, env: Env) -> None:
         create_table(
@@ -156,9 +174,10 @@ class TableScenario(Scenario):
         return act
 
     def _write(self, table: Table, write: Write) -> None:
-        do: Callable[[pa.Table], CommitResult] = getattr(table, write.operation)
+        do: Callable[[object], CommitResult] = getattr(table, write.operation)
+        drops = write.operation == "delete_partitions"
         try:
-            done = do(write.rows())
+            done = do([f"part={part}" for part in write.parts] if drops else write.rows())
         except CommitUnknown:
             return
         except HoodooError as error:
@@ -175,18 +194,41 @@ class TableScenario(Scenario):
 
         return act
 
+    def reader(self, *, reads: int = 8, every_ms: int = 700) -> Action:
+        """An actor that reads again and again: each key once, and all that was acknowledged."""
+
+        def act(env: Env) -> None:
+            for _ in range(reads):
+                env.clock.sleep(every_ms / 1000)
+                told = [self.ledger.writes[v].witness for v in self.ledger.acknowledged]
+                try:
+                    read = self.table(env).to_arrow(columns=["id"])
+                except HoodooError:
+                    continue
+                keys = read.column("id").to_pylist()
+                if len(keys) != len(set(keys)):
+                    raise Violation(f"a key was read twice: {sorted(keys)}")
+                if missed := sorted(set(told) - set(keys)):
+                    raise Violation(f"acknowledged, and not read: {missed}")
+
+        return act
+
     # -- what must hold -----------------------------------------------------------------------
 
     def check(self, world: World, outcome: Outcome) -> None:
         for error in outcome.errors.values():
-            if not isinstance(error, HoodooError | Crashed):
+            if not isinstance(error, HoodooError | Crashed | KeyboardInterrupt):
                 raise error
         truth = look(world.storage)
-        check_always(truth)
+        if not self.is_mixed:
+            check_always(truth)
         check_rollbacks(truth, outcome.steps)
         self._mend(world)
         truth = look(world.storage)
         check_always(truth)
+        check_plans(truth)
+        if not self.is_mixed:
+            check_undisputed(truth)
         check_settled(world.storage, truth)
         world.do("reader", self._check_rows)
         world.do("successor", self.writer(Write(999, ("a", "d"))))
@@ -208,13 +250,19 @@ class TableScenario(Scenario):
             if key in found:
                 raise Violation(f"{key} is there twice")
             found[key] = (time, v)
-        committed = {
+        committed = self._committed(env, found)
+        self._check_told(committed)
+        self._check_values(env, committed, {key: v for key, (_, v) in found.items()})
+
+    def _committed(
+        self, env: Env, found: Mapping[str, tuple[InstantTime, int]]
+    ) -> dict[int, InstantTime]:
+        """Which writes were committed, and by which instant; `found` are the table's rows."""
+        return {
             v: found[write.witness][0]
             for v, write in self.ledger.writes.items()
             if write.witness in found
         }
-        self._check_told(committed)
-        self._check_values(env, committed, {key: v for key, (_, v) in found.items()})
 
     def _check_told(self, committed: Mapping[int, InstantTime]) -> None:
         for v, instant in self.ledger.acknowledged.items():
@@ -229,11 +277,14 @@ class TableScenario(Scenario):
     ) -> None:
         """Each key has the value of the last write that was committed with it."""
         timeline = open_ref(env.storage.uri, OPTIONS, env).load_timeline()
+        for instant in timeline.commits:
+            if instant.requested_time not in committed.values():
+                raise Violation(f"{instant} is completed, and its rows are not there")
         ended = {i.requested_time: i.ended_at for i in timeline.completed}
-        expected: dict[str, int] = {}
+        rows: dict[str, tuple[str, int]] = {}
         for v, _ in sorted(committed.items(), key=lambda item: ended[item[1]]):
-            write = self.ledger.writes[v]
-            expected |= dict.fromkeys((*write.keys, write.witness), v)
+            self.ledger.writes[v].apply(rows)
+        expected = {key: v for key, (_, v) in rows.items()}
         if found != expected:
             keys = sorted({*found, *expected})
             pairs = {key: (found.get(key), expected.get(key)) for key in keys}

@@ -49,6 +49,16 @@ class World:
         self.stage.restart(seed)
         self._network.store_skew_ms = self.stage.skew()
 
+    @property
+    def now_ms(self) -> int:
+        """The true time."""
+        return self.stage.now_ms
+
+    @property
+    def store_ms(self) -> int:
+        """The time by the clock that dates the store's objects."""
+        return self._network.store_ms()
+
     def watch(self, watcher: Watcher) -> None:
         """Have each mutation looked at once it has landed; what the watcher raises is a violation.
 

@@ -71,7 +71,7 @@ class Append(OnCluster):
 
     def setup(self, world: World) -> None:
         super().setup(world)
-        world.watch(_AppendGuard(world.storage))
+        world.watch(_AppendGuard(world))
 
     def actors(self) -> Mapping[str, Action]:
         executors = {f"e{n}": self.cluster.executor() for n in range(1, self.executors + 1)}
@@ -174,9 +174,7 @@ class AppendStrays(Append):
         return {
             "m1": self.medic(after_ms=EXPIRY_MS + 10_000),
             "m2": self.medic(after_ms=3 * EXPIRY_MS),
-            "next": self.later(
-                Write(2, ("a", "x1", "y"), parts=("p", "q")), after_ms=2 * EXPIRY_MS
-            ),
+            "next": self.later(Write(2, ("a", "z", "y"), parts=("p", "q")), after_ms=2 * EXPIRY_MS),
         }
 
 

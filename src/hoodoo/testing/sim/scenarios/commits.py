@@ -16,6 +16,7 @@ from hoodoo.testing.sim.stage import Settings
 from hoodoo.testing.sim.tables import EXPIRY_MS, IN_FLIGHT_MS, LEASE_MS, TableScenario, Write
 from hoodoo.testing.sim.world import Action, World
 
+_DAY_MS = 86_400_000
 _LOGS = {"hoodie.parquet.small.file.limit": 0}  # no inserts into base files: updates go to logs
 
 
@@ -189,15 +190,61 @@ class LeaseLoss(TableScenario):
 
 
 class LateRequests(LeaseLoss):
-    """Requests that land long after they were sent, which no check can foresee.
+    """Requests of the protocol that land however late: a minute, an hour, a day.
 
-    The last one to land takes its instant back, so for a moment the table may be wrong.
+    Data files are under the limit: those that land after the last sweep, nobody can know of.
     """
 
     name = "late-requests"
-    settings = Settings(in_flight_ms=None)
-    is_watched = False
-    chances = Chances({Kind.SLOW_REQUEST: 0.08}, at_most=4, delay_ms=400_000)
+    settings = Settings(
+        in_flight_ms=IN_FLIGHT_MS, no_limit_below=f"{paths.META}/", most_steps=200_000
+    )
+    chances = Chances(
+        dict.fromkeys((Kind.SLOW_REQUEST, Kind.STRAGGLER, Kind.CRASH_IN_FLIGHT), 0.03),
+        at_most=4,
+        delay_ms=_DAY_MS,
+    )
+
+
+class DayLong(LateRequests):
+    """Processes that stand still for up to a day, and then send what they were about to send."""
+
+    name = "day-long"
+    chances = Chances({Kind.PAUSE: 0.05, Kind.SLOW_RESPONSE: 0.02}, pause_ms=_DAY_MS)
+
+    def actors(self) -> Mapping[str, Action]:
+        return {**super().actors(), "late": self.later(Write(3, ("b", "y")), after_ms=_DAY_MS)}
+
+
+class Outage(TableScenario):
+    """Answers that get lost, with an outage after them; interrupts; and one who reads on."""
+
+    name = "outage"
+    settings = Settings(in_flight_ms=IN_FLIGHT_MS, no_limit_below=f"{paths.META}/")
+    chances = Chances(
+        {
+            **dict.fromkeys((Kind.OUTAGE, Kind.OUTAGE_LOST, Kind.OUTAGE_LATE), 0.02),
+            Kind.INTERRUPT: 0.02,
+        },
+        delay_ms=300_000,
+        spared=frozenset({"reader"}),
+    )
+
+    def actors(self) -> Mapping[str, Action]:
+        return {
+            "w1": self.writer(Write(1, ("a", "x")), Write(3, ("c", "z"))),
+            "w2": self.writer(Write(2, ("a", "y"))),
+            "medic": self.medic(after_ms=2 * EXPIRY_MS),
+            "reader": self.reader(),
+        }
+
+
+class OutageMor(Outage):
+    """The same on a merge-on-read table."""
+
+    name = "outage-mor"
+    table_type = "mor"
+    options = _LOGS
 
 
 class InFlight(TableScenario):
@@ -308,6 +355,9 @@ SCENARIOS = (
     DeadRollback,
     LeaseLoss,
     LateRequests,
+    DayLong,
+    Outage,
+    OutageMor,
     InFlight,
     InTheWay,
     Zombie,
