@@ -67,7 +67,7 @@ def test_a_commit_takes_the_head_and_completes_once() -> None:
         1,
         DecisionKind.COMPLETE,
         completed.requested_time,
-        f"{beat.owner}/1",
+        f"{beat.owner}.1",
     )
     name = f"{completed.requested_time}_{completed.completion_time}.commit"
     assert found.path == f"{north.ref.properties.timeline.active}/{name}"

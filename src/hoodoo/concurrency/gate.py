@@ -58,7 +58,7 @@ class Attempt:
     def owner(self) -> str:
         """Tells the decisions of this attempt from those of all others."""
         beat = self.heartbeat.attempt
-        return f"{beat.owner}/{beat.epoch}"
+        return f"{beat.owner}.{beat.epoch}"
 
 
 def publish(txn: Txn, attempt: Attempt, settle: Callable[[], Metadata]) -> Instant:

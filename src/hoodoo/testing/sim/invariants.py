@@ -18,7 +18,7 @@ from hoodoo.format.lease import Lease
 from hoodoo.model import paths
 from hoodoo.model.attempt import Beat
 from hoodoo.model.commit import CommitMetadata, RollbackMetadata
-from hoodoo.model.decision import Decision
+from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.files import FileGroupId, made_by, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import instant_name, parse_instant
@@ -293,7 +293,8 @@ class Guard:
     def _head(self, operation: Operation) -> None:
         """Nobody decides to roll back what someone else is still at work on."""
         decision = json_object.decode(self.store.read(operation.path), Decision)
-        if not decision.path.endswith(".rollback.requested"):
+        is_request = decision.kind is DecisionKind.REQUEST
+        if not is_request or not decision.path.endswith(".rollback.requested"):
             return
         plan = codec.decode(content_of(self.store, decision), Action.ROLLBACK, State.REQUESTED)
         assert isinstance(plan, RollbackPlan)
