@@ -306,3 +306,24 @@ def test_a_lost_answer_and_then_an_outage_is_unknown_and_nothing_is_rolled_back(
     south.table.recover()
     is_committed = landed or part == COMPLETED
     assert south.rows() == ({"k1": 1, "k2": 2} if is_committed else {"k1": 1})
+
+
+def test_a_staged_content_that_cannot_be_removed_is_left_to_the_sweep() -> None:
+    fleet = Fleet()
+    north, south = fleet.machine("north"), fleet.machine("south")
+    attempt = begin_commit(north)
+    metadata = CommitMetadata(extra_metadata={"notes": random.Random(1).randbytes(80_000).hex()})
+
+    def refuse(verb: str, path: str) -> None:
+        if verb == "delete" and path.startswith(paths.STAGED):
+            raise StorageError(path, "no permission")
+
+    north.storage._before = refuse
+    with transaction(north.ref, "commit") as txn:
+        assert publish(txn, attempt, lambda: metadata).is_completed
+    attempt.heartbeat.end()
+    assert list(fleet.store.list(paths.STAGED))
+    south.table.insert(rows(k1=1))  # another decision, which does not name it any more
+    fleet.world.pass_time(2 * EXPIRY_S + 1)
+    south.table.recover()
+    assert not list(fleet.store.list(paths.STAGED))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 from dataclasses import replace
 
 from hoodoo.env import Env
@@ -26,6 +27,8 @@ from hoodoo.model import paths
 from hoodoo.model.decision import Decision, DecisionKind, Head
 from hoodoo.model.instant import InstantTime
 from hoodoo.storage.base import Storage
+
+log = logging.getLogger("hoodoo.timeline")
 
 INLINE_BYTES = 64 * 1024
 """Larger contents are staged: everyone who decides reads the head."""
@@ -90,9 +93,13 @@ def content_of(storage: Storage, decision: Decision) -> bytes:
 
 
 def drop_staged(env: Env, decision: Decision) -> None:
-    """Remove the staged content of a decision that is carried out."""
-    if decision.staged is not None:
+    """Remove the staged content of a decision that is carried out; what stays is swept."""
+    if decision.staged is None:
+        return
+    try:
         env.storage.delete(decision.staged)
+    except StorageError as error:
+        log.warning("staged_left path=%s error=%s", decision.staged, error)
 
 
 def take_head(env: Env, head: Head, decision: Decision, *, within_s: float) -> Head:
@@ -128,7 +135,7 @@ def take_head(env: Env, head: Head, decision: Decision, *, within_s: float) -> H
                 raise HeadMoved(decision.number, may_have_landed=True)
     except KeyboardInterrupt as error:  # it may have come while a request was under way
         raise OutcomeUnknown(paths.HEAD, "interrupted; it may have landed") from error
-    except StorageError as error:
+    except (StorageError, FormatError) as error:
         if not is_sent or isinstance(error, OutcomeUnknown):
             raise
         raise OutcomeUnknown(paths.HEAD, f"no answer, and then {error}") from error
