@@ -288,6 +288,50 @@ def test_tables_that_an_append_cannot_serve(spark: SparkSession, tmp_path: Path)
         append(frame, make(tmp_path), **buckets)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("write.operation", "upsert", r"Unsupported: .*use table\.upsert\(df\)"),
+        ("write.operation", "DELETE", r"use table\.delete\(df\)"),
+        ("write.operation", "insert_overwrite_table", r"table\.insert_overwrite_table\(df\)"),
+        ("write.operation", "bootstrap", r"use one of table\.upsert\(df\)"),
+        ("write.insert.drop.duplicates", "true", r"use table\.upsert\(df\)"),
+        ("insert.dup.policy", "drop", r"use table\.upsert\(df\)"),
+        ("write.recordkey.field", "id,ts", "InputError: .*the table has 'id'"),
+        ("write.table.type", "MERGE_ON_READ", "the table has 'COPY_ON_WRITE'"),
+        ("write.hive_style_partitioning", "false", "the table has 'True'"),
+    ],
+)
+def test_options_that_an_append_cannot_honour_are_refused_before_it_begins(
+    spark: SparkSession, tmp_path: Path, name: str, value: str, message: str
+) -> None:
+    table = make(tmp_path)
+    table.insert(rows(0, 2, "sf"))
+    with pytest.raises(PySparkException, match=message):
+        append(
+            spark.createDataFrame(rows(0, 2, "sf")), table, **{f"hoodie.datasource.{name}": value}
+        )
+    assert len(table.timeline()) == 1
+    assert table.to_arrow().num_rows == 2
+
+
+def test_operations_that_append_and_options_that_say_what_the_table_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, frame = make(tmp_path), spark.createDataFrame(rows(0, 2, "sf"))
+    same = {
+        "recordkey.field": "id",
+        "partitionpath.field": "city:SIMPLE",
+        "precombine.field": "ts",
+        "table.type": "copy_on_write",
+        "insert.drop.duplicates": "false",
+    }
+    options = {f"hoodie.datasource.write.{name}": value for name, value in same.items()}
+    for number, operation in enumerate(("Bulk_Insert", "INSERT"), start=1):
+        append(frame, table, **options, **{"hoodie.datasource.write.operation": operation})
+        assert table.to_arrow().num_rows == 2 * number
+
+
 # -- how Spark finds it -----------------------------------------------------------------------
 
 FOUND = """
