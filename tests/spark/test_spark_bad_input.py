@@ -124,6 +124,7 @@ def selected(*columns: str) -> Callable[[SparkSession], DataFrame]:
 
 
 DIRECTORY = ("partition value", "of p cannot be a directory name")
+UNUSABLE = ("partition path", "(of p) cannot be used")
 BAD_VALUES: dict[str, tuple[Callable[[SparkSession], DataFrame], type[HoodooError], list[str]]] = {
     "a null key": (changed(id=None), InputError, ["record key id is null or empty"]),
     "an empty key": (changed(id=""), InputError, ["record key id is null or empty"]),
@@ -133,6 +134,9 @@ BAD_VALUES: dict[str, tuple[Callable[[SparkSession], DataFrame], type[HoodooErro
     "a slash at the beginning": (changed(p="/x"), InputError, ["'/x'", *DIRECTORY]),
     "an empty level": (changed(p="x//y"), InputError, ["'x//y'", *DIRECTORY]),
     "the directory above": (changed(p=".."), InputError, ["'..'", *DIRECTORY]),
+    "the table's own directory": (changed(p="x/.hoodie"), InputError, ["'p=x/.hoodie'", *UNUSABLE]),
+    "a NUL": (changed(p="a\0b"), InputError, ["NUL", *UNUSABLE]),
+    "a long name": (changed(p="x" * 254), InputError, ["at most 255 bytes", *UNUSABLE]),
     "out of the table": (changed(p="x/../../y"), InputError, ["'x/../../y'", *DIRECTORY]),
 }
 BAD_COLUMNS: dict[str, tuple[Callable[[SparkSession], Any], type[HoodooError], list[str]]] = {

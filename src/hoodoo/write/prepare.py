@@ -17,6 +17,7 @@ from hoodoo.rows import merge
 from hoodoo.rows.conform import conform, evolve
 from hoodoo.rows.keys import field_values, partition_paths, record_keys
 from hoodoo.table.ref import TableRef
+from hoodoo.write.partitions import refuse_unusable_partitions
 
 COMMIT_TIME = MergeRule(MergeMode.COMMIT_TIME_ORDERING)
 
@@ -71,6 +72,7 @@ def prepare(ref: TableRef, rows: pa.Table, table_schema: pa.Schema) -> tuple[Inc
     rows = conform(rows, schema)
     keys = merge.one_array(record_keys(rows, keys_rule))
     partitions = merge.one_array(partition_paths(rows, keys_rule))
+    refuse_unusable_partitions(ref, pc.unique(partitions).to_pylist())
     for ordering in merge.ordering_columns(rows, merge_rule):
         if ordering.null_count:
             fields = ",".join(merge_rule.ordering_fields)
