@@ -335,6 +335,23 @@ def test_operations_that_append_and_options_that_say_what_the_table_is(
         assert table.to_arrow().num_rows == 2 * number
 
 
+def test_inserting_into_a_view_appends(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark asks for the same writer as for an append, so that the source cannot tell."""
+    table = make(tmp_path)
+    table.insert(rows(0, 2, "sf"))
+    load(spark, table).createOrReplaceTempView("trips")
+    spark.sql("INSERT INTO trips (id, city, ts) VALUES ('k0', 'sf', 5)")
+    found = table.to_arrow(filter="id = 'k0'", columns=["ts"])
+    assert sorted(found["ts"].to_pylist()) == [1, 5]
+    assert [report.operation for report in table.timeline()] == ["INSERT", "BULK_INSERT"]
+    with pytest.raises(PySparkException, match=r"table\.insert_overwrite_table\(df\)"):
+        spark.sql("INSERT OVERWRITE trips SELECT * FROM trips")
+    load(spark, table, filter="ts > 1").createOrReplaceTempView("late")
+    with pytest.raises(PySparkException, match="'filter' is for reading"):
+        spark.sql("INSERT INTO late (id, city, ts) VALUES ('k9', 'sf', 5)")
+    assert len(table.timeline()) == 2
+
+
 # -- how Spark finds it -----------------------------------------------------------------------
 
 FOUND = """

@@ -130,6 +130,11 @@ BAD_VALUES: dict[str, tuple[Callable[[SparkSession], DataFrame], type[HoodooErro
     "an empty key": (changed(id=""), InputError, ["record key id is null or empty"]),
     "a null ordering value": (changed(ts=None), InputError, ["ordering column ts is null"]),
     "a null in a required column": (changed(v=None), SchemaMismatch, ["column v", "null"]),
+    "a text that is not UTF-8": (
+        lambda spark: good(spark).selectExpr("cast(X'61FF62' as string) id", "p", "ts", "v"),
+        InputError,
+        ["column", "is not UTF-8"],
+    ),
     "a slash at the end": (changed(p="x/"), InputError, ["'x/'", *DIRECTORY]),
     "a slash at the beginning": (changed(p="/x"), InputError, ["'/x'", *DIRECTORY]),
     "an empty level": (changed(p="x//y"), InputError, ["'x//y'", *DIRECTORY]),

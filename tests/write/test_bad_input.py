@@ -33,6 +33,11 @@ def row(**changes: Any) -> pa.Table:
     return pa.Table.from_pylist([values], SCHEMA)
 
 
+def invalid_text() -> pa.Array:
+    """One text that is not UTF-8; Arrow does not look."""
+    return pa.array([b"a\xffb"]).view(pa.string())
+
+
 BAD_ROWS = {
     "null key": row(id=None),
     "empty key": row(id=""),
@@ -44,6 +49,15 @@ BAD_ROWS = {
     "column spelled otherwise": row().rename_columns(["ID", "p", "ts", "n"]),
     "unsigned 64 bit": row().append_column("u", pa.array([2**63], pa.uint64())),
     "a column without a type": row().append_column("u", pa.nulls(1)),
+    "a key that is not UTF-8": row().set_column(0, "id", invalid_text()),
+    "a partition that is not UTF-8": row().set_column(1, "p", invalid_text()),
+    "a new column that is not UTF-8": row().append_column("u", invalid_text()),
+    "a list of what is not UTF-8": row().append_column(
+        "u", pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), invalid_text())
+    ),
+    "a dictionary of what is not UTF-8": row().append_column(
+        "u", pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), invalid_text())
+    ),
     "slash at the end": row(p="x/"),
     "dots": row(p=".."),
     "the table's own directory": row(p=".hoodie"),
@@ -70,6 +84,24 @@ def test_bad_rows(tmp_path: Path, what: str, operation: str) -> None:
     assert "\n" not in str(caught.value)
     assert sorted(p.name for p in tmp_path.rglob("*")) == before, "nothing was written"
     assert table.to_arrow()["id"].to_pylist() == ["before"]
+
+
+def test_text_that_is_not_utf_8_names_its_column(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    with pytest.raises(InputError, match="column 'u' has text that is not UTF-8"):
+        table.insert(row().append_column("u", invalid_text()))
+    with pytest.raises(InputError, match="column 'id' has text that is not UTF-8"):
+        table.delete(row().set_column(0, "id", invalid_text()))
+    assert table.timeline() == []
+
+
+def test_paths_may_be_path_objects(tmp_path: Path) -> None:
+    table = hoodoo.create_table(tmp_path / "t", schema=SCHEMA, record_key="id")
+    assert hoodoo.open_table(tmp_path / "t").uri == table.uri == f"file://{tmp_path}/t"
+    assert table.name == "t"
+    for wrong in (b"t", 7, None):
+        with pytest.raises(InputError, match="a table's path is a str"):
+            hoodoo.open_table(wrong)  # type: ignore[arg-type] # on purpose
 
 
 def test_partitions_that_look_odd_but_work(tmp_path: Path) -> None:
