@@ -118,6 +118,10 @@ class NotFound(StorageError):
         super().__init__(path, reason)
 
 
+class UnusablePath(StorageError):
+    """No object of the store can have this path, so none is there."""
+
+
 class AlreadyExists(StorageError):
     """A create found the object there."""
 

@@ -264,6 +264,9 @@ def test_other_modes_name_the_call_to_use(spark: SparkSession, tmp_path: Path) -
         ("id", "if(id = 'k13', null, id)", "InputError: record key id is null or empty"),
         ("ts", "if(id = 'k13', null, ts)", "InputError: ordering column ts is null"),
         ("city", "if(id = 'k13', '../x', city)", "InputError: .* cannot be a directory name"),
+        ("city", "if(id = 'k13', 'x/.hoodie', city)", "InputError: .* cannot be used"),
+        ("city", "if(id = 'k13', repeat('x', 300), city)", "InputError: .* at most 255 bytes"),
+        ("city", "if(id = 'k13', concat('a', char(0)), city)", "InputError: .* NUL"),
         ("_hoodoo_hash", "1", "InputError: .* hoodoo's own"),
         ("ts", "tags", "SchemaMismatch"),
         ("id", "if(id = 'k13', raise_error('on purpose'), id)", "on purpose"),
@@ -286,6 +289,67 @@ def test_tables_that_an_append_cannot_serve(spark: SparkSession, tmp_path: Path)
     frame, buckets = spark.createDataFrame(rows(0, 2, "sf")), {"hoodie.index.type": "BUCKET"}
     with pytest.raises(PySparkException, match=r"bucket index.*table\.bulk_insert\(df\)"):
         append(frame, make(tmp_path), **buckets)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("write.operation", "upsert", r"Unsupported: .*use table\.upsert\(df\)"),
+        ("write.operation", "DELETE", r"use table\.delete\(df\)"),
+        ("write.operation", "insert_overwrite_table", r"table\.insert_overwrite_table\(df\)"),
+        ("write.operation", "bootstrap", r"use one of table\.upsert\(df\)"),
+        ("write.insert.drop.duplicates", "true", r"use table\.upsert\(df\)"),
+        ("insert.dup.policy", "drop", r"use table\.upsert\(df\)"),
+        ("write.recordkey.field", "id,ts", "InputError: .*the table has 'id'"),
+        ("write.table.type", "MERGE_ON_READ", "the table has 'COPY_ON_WRITE'"),
+        ("write.hive_style_partitioning", "false", "the table has 'True'"),
+    ],
+)
+def test_options_that_an_append_cannot_honour_are_refused_before_it_begins(
+    spark: SparkSession, tmp_path: Path, name: str, value: str, message: str
+) -> None:
+    table = make(tmp_path)
+    table.insert(rows(0, 2, "sf"))
+    with pytest.raises(PySparkException, match=message):
+        append(
+            spark.createDataFrame(rows(0, 2, "sf")), table, **{f"hoodie.datasource.{name}": value}
+        )
+    assert len(table.timeline()) == 1
+    assert table.to_arrow().num_rows == 2
+
+
+def test_operations_that_append_and_options_that_say_what_the_table_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, frame = make(tmp_path), spark.createDataFrame(rows(0, 2, "sf"))
+    same = {
+        "recordkey.field": "id",
+        "partitionpath.field": "city:SIMPLE",
+        "precombine.field": "ts",
+        "table.type": "copy_on_write",
+        "insert.drop.duplicates": "false",
+    }
+    options = {f"hoodie.datasource.write.{name}": value for name, value in same.items()}
+    for number, operation in enumerate(("Bulk_Insert", "INSERT"), start=1):
+        append(frame, table, **options, **{"hoodie.datasource.write.operation": operation})
+        assert table.to_arrow().num_rows == 2 * number
+
+
+def test_inserting_into_a_view_appends(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark asks for the same writer as for an append, so that the source cannot tell."""
+    table = make(tmp_path)
+    table.insert(rows(0, 2, "sf"))
+    load(spark, table).createOrReplaceTempView("trips")
+    spark.sql("INSERT INTO trips (id, city, ts) VALUES ('k0', 'sf', 5)")
+    found = table.to_arrow(filter="id = 'k0'", columns=["ts"])
+    assert sorted(found["ts"].to_pylist()) == [1, 5]
+    assert [report.operation for report in table.timeline()] == ["INSERT", "BULK_INSERT"]
+    with pytest.raises(PySparkException, match=r"table\.insert_overwrite_table\(df\)"):
+        spark.sql("INSERT OVERWRITE trips SELECT * FROM trips")
+    load(spark, table, filter="ts > 1").createOrReplaceTempView("late")
+    with pytest.raises(PySparkException, match="'filter' is for reading"):
+        spark.sql("INSERT INTO late (id, city, ts) VALUES ('k9', 'sf', 5)")
+    assert len(table.timeline()) == 2
 
 
 # -- how Spark finds it -----------------------------------------------------------------------

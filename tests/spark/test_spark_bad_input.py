@@ -124,15 +124,24 @@ def selected(*columns: str) -> Callable[[SparkSession], DataFrame]:
 
 
 DIRECTORY = ("partition value", "of p cannot be a directory name")
+UNUSABLE = ("partition path", "(of p) cannot be used")
 BAD_VALUES: dict[str, tuple[Callable[[SparkSession], DataFrame], type[HoodooError], list[str]]] = {
     "a null key": (changed(id=None), InputError, ["record key id is null or empty"]),
     "an empty key": (changed(id=""), InputError, ["record key id is null or empty"]),
     "a null ordering value": (changed(ts=None), InputError, ["ordering column ts is null"]),
     "a null in a required column": (changed(v=None), SchemaMismatch, ["column v", "null"]),
+    "a text that is not UTF-8": (
+        lambda spark: good(spark).selectExpr("cast(X'61FF62' as string) id", "p", "ts", "v"),
+        InputError,
+        ["column", "is not UTF-8"],
+    ),
     "a slash at the end": (changed(p="x/"), InputError, ["'x/'", *DIRECTORY]),
     "a slash at the beginning": (changed(p="/x"), InputError, ["'/x'", *DIRECTORY]),
     "an empty level": (changed(p="x//y"), InputError, ["'x//y'", *DIRECTORY]),
     "the directory above": (changed(p=".."), InputError, ["'..'", *DIRECTORY]),
+    "the table's own directory": (changed(p="x/.hoodie"), InputError, ["'p=x/.hoodie'", *UNUSABLE]),
+    "a NUL": (changed(p="a\0b"), InputError, ["NUL", *UNUSABLE]),
+    "a long name": (changed(p="x" * 254), InputError, ["at most 255 bytes", *UNUSABLE]),
     "out of the table": (changed(p="x/../../y"), InputError, ["'x/../../y'", *DIRECTORY]),
 }
 BAD_COLUMNS: dict[str, tuple[Callable[[SparkSession], Any], type[HoodooError], list[str]]] = {

@@ -16,6 +16,7 @@ from hoodoo.errors import (
     SchemaMismatch,
     TableExists,
     Unsupported,
+    UnusablePath,
 )
 from hoodoo.table.ref import open_ref
 
@@ -32,6 +33,11 @@ def row(**changes: Any) -> pa.Table:
     return pa.Table.from_pylist([values], SCHEMA)
 
 
+def invalid_text() -> pa.Array:
+    """One text that is not UTF-8; Arrow does not look."""
+    return pa.array([b"a\xffb"]).view(pa.string())
+
+
 BAD_ROWS = {
     "null key": row(id=None),
     "empty key": row(id=""),
@@ -43,15 +49,32 @@ BAD_ROWS = {
     "column spelled otherwise": row().rename_columns(["ID", "p", "ts", "n"]),
     "unsigned 64 bit": row().append_column("u", pa.array([2**63], pa.uint64())),
     "a column without a type": row().append_column("u", pa.nulls(1)),
+    "a key that is not UTF-8": row().set_column(0, "id", invalid_text()),
+    "a partition that is not UTF-8": row().set_column(1, "p", invalid_text()),
+    "a new column that is not UTF-8": row().append_column("u", invalid_text()),
+    "a list of what is not UTF-8": row().append_column(
+        "u", pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), invalid_text())
+    ),
+    "a dictionary of what is not UTF-8": row().append_column(
+        "u", pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), invalid_text())
+    ),
     "slash at the end": row(p="x/"),
     "dots": row(p=".."),
+    "the table's own directory": row(p=".hoodie"),
+    "below the table's own directory": row(p=".hoodie/timeline"),
+    "the table's own directory, further down": row(p="x/.hoodie"),
+    "a file of the table's own": row(p="x/.hoodie_partition_metadata"),
+    "a NUL": row(p="a\0b"),
+    "a long name": row(p="x" * 256),
+    "a long name in UTF-8": row(p="é" * 128),
+    "a long path": row(p="/".join(["x" * 200] * 25)),
     "a list of dicts": [{"id": "a"}],
     "nothing": None,
 }
 
 
 @pytest.mark.parametrize("what", list(BAD_ROWS))
-@pytest.mark.parametrize("operation", ["insert", "upsert", "insert_overwrite"])
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert", "insert_overwrite"])
 def test_bad_rows(tmp_path: Path, what: str, operation: str) -> None:
     table = make(tmp_path, options={"hoodie.datasource.write.hive_style_partitioning": False})
     table.insert(row(id="before"))
@@ -61,6 +84,60 @@ def test_bad_rows(tmp_path: Path, what: str, operation: str) -> None:
     assert "\n" not in str(caught.value)
     assert sorted(p.name for p in tmp_path.rglob("*")) == before, "nothing was written"
     assert table.to_arrow()["id"].to_pylist() == ["before"]
+
+
+def test_text_that_is_not_utf_8_names_its_column(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    with pytest.raises(InputError, match="column 'u' has text that is not UTF-8"):
+        table.insert(row().append_column("u", invalid_text()))
+    with pytest.raises(InputError, match="column 'id' has text that is not UTF-8"):
+        table.delete(row().set_column(0, "id", invalid_text()))
+    assert table.timeline() == []
+
+
+def test_paths_may_be_path_objects(tmp_path: Path) -> None:
+    table = hoodoo.create_table(tmp_path / "t", schema=SCHEMA, record_key="id")
+    assert hoodoo.open_table(tmp_path / "t").uri == table.uri == f"file://{tmp_path}/t"
+    assert table.name == "t"
+    for wrong in (b"t", 7, None):
+        with pytest.raises(InputError, match="a table's path is a str"):
+            hoodoo.open_table(wrong)  # type: ignore[arg-type] # on purpose
+
+
+def test_partitions_that_look_odd_but_work(tmp_path: Path) -> None:
+    odd = [".hoodie_x", "x.hoodie", "a\tb", "a\nb", "x" * 255, "é" * 127, "a b", "a%2Fb", "..."]
+    plain = {"hoodie.datasource.write.hive_style_partitioning": False}
+    hive = make(tmp_path / "hive")
+    for table in (make(tmp_path / "plain", options=plain), hive):
+        names = [name for name in odd if table is not hive or len(name.encode()) < 254]
+        table.insert(pa.concat_tables(row(id=name, p=name) for name in names))
+        assert sorted(table.to_arrow()["id"].to_pylist()) == sorted(names)
+    hive.insert(row(id="own", p=".hoodie"))
+    assert hive.to_arrow(filter="id = 'own'")["p"].to_pylist() == [".hoodie"]
+
+
+def test_line_breaks_and_batched_markers(tmp_path: Path) -> None:
+    table = make(tmp_path, options={"hoodie.write.markers.type": "timeline_server_based"})
+    with pytest.raises(InputError, match=r"hoodie\.write\.markers\.type=direct"):
+        table.insert(row(p="a\nb"))
+    assert table.timeline() == []
+
+
+@pytest.mark.parametrize("partition", ["a\0b", "x" * 300, "/".join(["x" * 200] * 25)])
+def test_a_write_to_a_place_that_cannot_be_is_rolled_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition: str
+) -> None:
+    """As writers did that did not look at the paths, or that know no better."""
+    table = make(tmp_path, options={"hoodie.datasource.write.hive_style_partitioning": False})
+    table.insert(row(id="before"))
+    with monkeypatch.context() as unchecked:
+        unchecked.setattr("hoodoo.write.prepare.refuse_unusable_partitions", lambda *_: None)
+        with pytest.raises(UnusablePath):
+            table.upsert(row(p=partition))
+    assert {report.state for report in table.timeline()} == {"completed"}
+    assert table.recover().left == ()
+    table.upsert(row(id="after"))
+    assert sorted(table.to_arrow()["id"].to_pylist()) == ["after", "before"]
 
 
 def test_narrowing_and_retyping_are_refused(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from hoodoo.concurrency.markers import load_markers
 from hoodoo.env import Env
-from hoodoo.errors import NotFound
+from hoodoo.errors import NotFound, UnusablePath
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.files import made_by
 from hoodoo.model.instant import Instant, InstantTime, State
@@ -37,17 +38,26 @@ def announced(env: Env, instant: InstantTime) -> frozenset[str]:
 def present(env: Env, instant: InstantTime, partitions: Iterable[PartitionPath]) -> Iterator[str]:
     """Paths of the data files of an instant that are in these partitions now."""
     for partition in partitions:
-        for file in data_files(partition, env.storage.list(partition)):
+        try:
+            entries = env.storage.list(partition)
+        except UnusablePath:
+            continue
+        for file in data_files(partition, entries):
             if made_by(file) == instant:
                 yield file.path
 
 
 def delete_files(env: Env, files: Iterable[str]) -> set[str]:
-    """Delete these, and tell which they were; one that is gone already is fine."""
-    found = set(files)
-    for path in sorted(found):
-        delete_settled(env, path)
-    return found
+    """Delete these, and tell which they were; one that is gone already is fine.
+
+    So is one that cannot exist: whoever announced it failed to make it.
+    """
+    deleted = set()
+    for path in sorted(set(files)):
+        with suppress(UnusablePath):
+            delete_settled(env, path)
+            deleted.add(path)
+    return deleted
 
 
 def partitions_of(ref: TableRef, instant: Instant, files: Iterable[str]) -> set[PartitionPath]:

@@ -21,6 +21,7 @@ from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.config.tasks import DRIVER_MAX_KEYS
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.rows.merge import one_array
+from hoodoo.rows.text import refuse_invalid_text
 from hoodoo.spark.stage import ByKey
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assign import Bucket
@@ -63,6 +64,7 @@ class Keys:
 def bring(rows: DataFrame) -> Keys | None:
     """The keys of rows; None if two of them happen to have the same hash."""
     table = rows.select(_hash().alias(_ROUTE), RECORD_KEY, PARTITION_PATH).toArrow()
+    refuse_invalid_text(table)
     hashes = one_array(table.column(_ROUTE)).to_numpy()
     incoming = Incoming(
         table,

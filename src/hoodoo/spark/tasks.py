@@ -26,6 +26,7 @@ from hoodoo.rows import merge
 from hoodoo.rows.conform import conform
 from hoodoo.rows.keys import record_keys
 from hoodoo.rows.merge import Changes
+from hoodoo.rows.text import refuse_invalid_text
 from hoodoo.spark.columns import BUCKET, DELETED, HASH, OWN
 from hoodoo.spark.worker import attempt
 from hoodoo.table.base import SliceRead
@@ -124,7 +125,9 @@ class _Counted:
     def __iter__(self) -> Iterator[pa.Table]:
         for batch in self._batches:
             self.rows += batch.num_rows
-            yield pa.Table.from_batches([batch])
+            rows = pa.Table.from_batches([batch])
+            refuse_invalid_text(rows)
+            yield rows
 
 
 def _arrived(plan: BucketPlan, batches: Iterable[Any]) -> dict[int, _Arriving]:
@@ -152,6 +155,7 @@ def _by_bucket(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
 def _changes(plan: BucketPlan, rows: pa.Table) -> Changes:
     context, rule = plan.context, plan.context.ref.properties.merge
     data = rows.drop_columns([name for name in rows.column_names if name in OWN])
+    refuse_invalid_text(data)
     stored = context.schema.append(pa.field(RECORD_KEY, pa.string()))
     if plan.deletes:
         known = [name for name in data.column_names if name in context.schema.names]

@@ -47,6 +47,7 @@ from hoodoo.write.bucketed import check_buckets, has_buckets
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute
 from hoodoo.write.locate import locate
+from hoodoo.write.partitions import refuse_unusable_partitions
 from hoodoo.write.plan import place
 from hoodoo.write.work import (
     Replaced,
@@ -180,6 +181,7 @@ def _insert(
             rows = prepare(snapshot, given)
             frame = job.keep_given(_as_new(job, snapshot, rows))
             profile = _profile(frame)
+            refuse_unusable_partitions(ref, {place for place, _ in profile})
         with job.phase("assign"):
             replaced: Replaced | None = None
             overwrites: Overwritten = frozenset()
@@ -202,6 +204,8 @@ def _led_by_keys(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Work, Led]:
     with job.phase("locate"):
         rows = replace(rows, frame=job.keep_given(rows.frame))
         counts = rows_by_partition(rows.frame)
+        if job.operation is not OperationType.DELETE:
+            refuse_unusable_partitions(job.ref, counts)
         is_few = few.suits(job.ref, sum(counts.values()))
         keys = few.bring(rows.frame) if is_few else None
     if keys is not None:

@@ -5,7 +5,8 @@ Every verb is atomic: it happens whole or not at all, and a reader never sees ha
 There is no rename, no append and no mkdir, because object stores have none.
 
 Each verb raises only `StorageError`s: those named in its docstring, `OutcomeUnknown` where a
-write got no answer, and plain `StorageError` for what retrying cannot mend (permissions, ...).
+write got no answer, `UnusablePath` where no object can have the path, and plain `StorageError`
+for what retrying cannot mend (permissions, ...).
 """
 
 from __future__ import annotations

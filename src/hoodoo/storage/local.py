@@ -17,6 +17,7 @@ is refused because of an object that is there, that object is on disk, too.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -24,7 +25,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, StorageError
+from hoodoo.errors import (
+    AlreadyExists,
+    NotFound,
+    PreconditionFailed,
+    StorageError,
+    UnusablePath,
+)
 from hoodoo.model.paths import META, OWN
 from hoodoo.storage.base import ObjectInfo, PublishedOnExit, Version
 from hoodoo.storage.deadline import NEVER, Deadline
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
 TEMPORARY = f"{OWN}/tmp"
 
 _ABANDONED_MS = 60 * 60 * 1000
+_MOST_NAME_BYTES = 255
 
 
 class LocalStorage:
@@ -303,7 +311,7 @@ def _reading(path: str) -> Iterator[None]:
     except IsADirectoryError:
         raise NotFound(path, "is a directory") from None
     except OSError as error:
-        raise StorageError(path, error.strerror or str(error)) from error
+        raise _failure(path, error) from error
 
 
 @contextmanager
@@ -311,7 +319,12 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(path, error.strerror or str(error)) from error
+        raise _failure(path, error) from error
+
+
+def _failure(path: str, error: OSError) -> StorageError:
+    kind = UnusablePath if error.errno == errno.ENAMETOOLONG else StorageError
+    return kind(path, error.strerror or str(error))
 
 
 def _info(path: str, status: os.stat_result) -> ObjectInfo:
@@ -326,4 +339,6 @@ def _drop_checksum(target: str) -> None:
     """
     directory, name = os.path.split(target)
     with suppress(FileNotFoundError, NotADirectoryError):
-        os.unlink(f"{directory}/.{name}.crc")
+        checksum = f".{name}.crc"
+        if len(os.fsencode(checksum)) <= _MOST_NAME_BYTES:  # with a longer name there is none
+            os.unlink(f"{directory}/{checksum}")

@@ -21,7 +21,13 @@ from hoodoo.storage.client import (
 from hoodoo.storage.deadline import NEVER, Deadline
 from hoodoo.storage.ranges import TAIL_BYTES, Range, RangeReader
 from hoodoo.storage.spooled import SpooledWrite
-from hoodoo.storage.uri import TableUri, check_directory, check_path, check_range, parse_uri
+from hoodoo.storage.uri import (
+    TableUri,
+    check_object_directory,
+    check_object_path,
+    check_range,
+    parse_uri,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +72,7 @@ class ObjectStorage:
         return str(self._place)
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
-        below = check_directory(prefix) or None
+        below = check_object_directory(prefix) or None
         if recursive:
             metas = read(prefix, lambda: self._reads.list(below, chunk_size=_LIST_CHUNK).collect())
         else:
@@ -74,12 +80,12 @@ class ObjectStorage:
         return iter(sorted(_objects(prefix, metas), key=lambda info: info.path))
 
     def list_directories(self, prefix: str) -> Sequence[str]:
-        below = check_directory(prefix) or None
+        below = check_object_directory(prefix) or None
         found = read(prefix, lambda: self._reads.list_with_delimiter(below))
         return sorted(path.rpartition("/")[2] for path in found["common_prefixes"])
 
     def stat(self, path: str) -> ObjectInfo:
-        check_path(path)
+        check_object_path(path)
         return _info(read(path, lambda: self._reads.head(path)))
 
     def exists(self, path: str) -> bool:
@@ -90,7 +96,7 @@ class ObjectStorage:
         return True
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        check_range(check_path(path), start, length)
+        check_range(check_object_path(path), start, length)
         if length == 0:
             self.stat(path)
             return b""
@@ -105,7 +111,7 @@ class ObjectStorage:
             return b""
 
     def read_version(self, path: str) -> Version:
-        check_path(path)
+        check_object_path(path)
 
         def get() -> Version:
             # Head and body of one answer; when it breaks off, both are asked for anew.
@@ -118,7 +124,7 @@ class ObjectStorage:
     def open_read(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
-        size_bytes, tail = self._tail(check_path(path))
+        size_bytes, tail = self._tail(check_object_path(path))
 
         def fetch(ranges: Sequence[Range]) -> Sequence[memoryview]:
             starts, ends = zip(*ranges, strict=True)
@@ -132,10 +138,10 @@ class ObjectStorage:
 
     def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
         deadline = Deadline.within(within_s)
-        return self._put(check_path(path), data, mode="create", deadline=deadline)
+        return self._put(check_object_path(path), data, mode="create", deadline=deadline)
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
-        return self._put(check_path(path), data, mode="overwrite")
+        return self._put(check_object_path(path), data, mode="overwrite")
 
     def replace(
         self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
@@ -145,16 +151,16 @@ class ObjectStorage:
         try:
             if self._place.scheme == "gs":
                 # Google's condition is on the generation, which a listing does not tell.
-                meta = read(path, lambda: self._reads.head(check_path(path)))
+                meta = read(path, lambda: self._reads.head(check_object_path(path)))
                 if _etag(meta) != if_match:
                     raise PreconditionFailed(path)
                 version["version"] = meta["version"]
-            return self._put(check_path(path), data, mode=version, deadline=deadline)
+            return self._put(check_object_path(path), data, mode=version, deadline=deadline)
         except NotFound:
             raise PreconditionFailed(path) from None
 
     def delete(self, path: str) -> None:
-        check_path(path)
+        check_object_path(path)
         try:
             write(path, lambda: self._writes.delete(path))
         except NotFound:
@@ -163,7 +169,7 @@ class ObjectStorage:
     def open_write(self, path: str) -> WriteStream:
         # Gathered here and sent in one conditional request: obstore's multipart upload would
         # overwrite, and a killed process would leave parts that cost money and nobody sees.
-        return SpooledWrite(check_path(path), partial(self._put, mode="create"))
+        return SpooledWrite(check_object_path(path), partial(self._put, mode="create"))
 
     def _put(
         self, path: str, data: bytes | memoryview, *, mode: Any, deadline: Deadline = NEVER

@@ -17,9 +17,10 @@ import os
 import re
 from dataclasses import dataclass
 
-from hoodoo.errors import ConfigError, StorageError
+from hoodoo.errors import ConfigError, StorageError, UnusablePath
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfs": "abfss"}
 _OBJECT_SCHEMES = ("s3", "gs", "az", "abfss")
 
@@ -65,9 +66,9 @@ def parse_uri(uri: str) -> TableUri:
 
 
 def check_path(path: str) -> str:
-    """`path` if it can name an object below a base path. Raises `StorageError`."""
+    """`path` if it can name an object below a base path. Raises `UnusablePath`."""
     if not path or "\0" in path or _has_bad_segment(path) or not is_text(path):
-        raise StorageError(repr(path), "not a relative path of an object")
+        raise UnusablePath(repr(path), "not a relative path of an object")
     return path
 
 
@@ -80,6 +81,23 @@ def check_range(path: str, start: int, length: int | None) -> None:
     """Refuse a range that no object can have."""
     if start < 0 or (length is not None and length < 0):
         raise StorageError(path, f"no such range: {length} bytes from {start}")
+
+
+def check_object_path(path: str) -> str:
+    """`path` if it can name an object of a cloud's store, too. As `check_path`."""
+    if has_control_characters(path):
+        raise UnusablePath(repr(path), "control characters cannot be in a path there")
+    return check_path(path)
+
+
+def check_object_directory(prefix: str) -> str:
+    """`prefix` if it can name a directory of a cloud's store. As `check_object_path`."""
+    return check_object_path(prefix) if prefix else prefix
+
+
+def has_control_characters(path: str) -> bool:
+    """Whether ASCII control characters are in it; obstore takes none."""
+    return _CONTROL.search(path) is not None
 
 
 def is_text(name: str) -> bool:

@@ -22,6 +22,7 @@ from hoodoo.write.context import WriteContext
 from hoodoo.write.meta_columns import with_meta
 from hoodoo.write.once import Made, write_once
 from hoodoo.write.outputs import Outputs
+from hoodoo.write.partitions import refuse_unusable_partitions
 
 HASH = "_hoodoo_hash"
 """The column with a 64-bit hash of each row's key."""
@@ -96,7 +97,10 @@ class _Stream:
             return
         rows = pa.concat_tables(self._held)
         self._held, self._held_bytes = [], 0
-        for partition, mine in _by_partition(rows):
+        shares = list(_by_partition(rows))
+        places = (partition for partition, _ in shares if partition not in self._files)
+        refuse_unusable_partitions(self._task.context.ref, places)
+        for partition, mine in shares:
             context, index = self._task.context, self._outputs.index
             full = with_meta(context, mine, partition, index=index, first=self._rows)
             self._rows += mine.num_rows

@@ -16,7 +16,9 @@ from hoodoo.model.merge import MergeMode, MergeRule
 from hoodoo.rows import merge
 from hoodoo.rows.conform import conform, evolve
 from hoodoo.rows.keys import field_values, partition_paths, record_keys
+from hoodoo.rows.text import refuse_invalid_text
 from hoodoo.table.ref import TableRef
+from hoodoo.write.partitions import refuse_unusable_partitions
 
 COMMIT_TIME = MergeRule(MergeMode.COMMIT_TIME_ORDERING)
 
@@ -40,7 +42,7 @@ class Incoming:
 
 
 def checked_table(rows: object) -> pa.Table:
-    """The input as a table with distinct column names and without meta columns."""
+    """The input as a table with distinct column names, valid text, and without meta columns."""
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if not isinstance(rows, pa.Table):
@@ -51,7 +53,9 @@ def checked_table(rows: object) -> pa.Table:
             raise InputError(f"column {name!r} is there twice (names differ by case at most)")
         seen.add(name.lower())
     # Rows read from a table carry its meta columns; they are made anew for each write.
-    return rows.drop_columns([name for name in rows.column_names if name in META_FIELDS])
+    rows = rows.drop_columns([name for name in rows.column_names if name in META_FIELDS])
+    refuse_invalid_text(rows)
+    return rows
 
 
 def prepare(ref: TableRef, rows: pa.Table, table_schema: pa.Schema) -> tuple[Incoming, pa.Schema]:
@@ -71,6 +75,7 @@ def prepare(ref: TableRef, rows: pa.Table, table_schema: pa.Schema) -> tuple[Inc
     rows = conform(rows, schema)
     keys = merge.one_array(record_keys(rows, keys_rule))
     partitions = merge.one_array(partition_paths(rows, keys_rule))
+    refuse_unusable_partitions(ref, pc.unique(partitions).to_pylist())
     for ordering in merge.ordering_columns(rows, merge_rule):
         if ordering.null_count:
             fields = ",".join(merge_rule.ordering_fields)
