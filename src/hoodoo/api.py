@@ -290,7 +290,7 @@ def _moment(given: str | date | None) -> str | None:
 
 def _arrow_schema(schema: Any) -> Any:
     if hasattr(schema, "jsonValue"):  # a Spark StructType; pyspark is imported only if it is there
-        from pyspark.sql.pandas.types import to_arrow_schema
+        from hoodoo.spark.schema import arrow_schema
 
-        return to_arrow_schema(schema)
+        return arrow_schema(schema)
     return schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,11 +17,15 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 from support.frames import rows_in
 from support.wheel import rows_of, wheel_rows
 
 import hoodoo
+from hoodoo.errors import SchemaMismatch
 from hoodoo.format.schema import META_FIELDS
+from hoodoo.spark.source import TableSource
 
 pytestmark = pytest.mark.spark
 
@@ -138,6 +143,58 @@ def test_options_say_which_rows(spark: SparkSession, mor: hoodoo.Table) -> None:
 def test_a_schema_of_the_user_s_chooses_columns(spark: SparkSession, mor: hoodoo.Table) -> None:
     reader = spark.read.format("hoodoo").schema("fare decimal(8,2), id string, tags array<string>")
     same_rows(reader.load(mor.uri), mor.to_arrow(columns=["fare", "id", "tags"]))
+
+
+STRICT = pa.schema(
+    [
+        pa.field("id", pa.string(), False),
+        pa.field("n", pa.int64()),
+        pa.field("list", pa.list_(pa.field("element", pa.int64(), False)), False),
+        pa.field("map", pa.map_(pa.string(), pa.field("value", pa.int32(), False)), False),
+        pa.field("at", pa.struct([pa.field("ms", pa.timestamp("ms", "UTC"), False)]), False),
+        pa.field("code", pa.binary(2), False),
+    ]
+)
+
+
+@pytest.fixture(params=["cow", "mor"])
+def strict(tmp_path: Path, request: pytest.FixtureRequest) -> hoodoo.Table:
+    """A table whose columns are NOT NULL, down to their elements."""
+    table = hoodoo.create_table(
+        str(tmp_path / "strict"), schema=STRICT, record_key="id", table_type=request.param
+    )
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    values = {"list": [1], "map": [("k", 1)], "at": {"ms": moment}, "code": b"ab"}
+    for number in (1, None):
+        table.upsert(pa.Table.from_pylist([{"id": "a", "n": number, **values}], STRICT))
+    return table
+
+
+def batches_for(table: hoodoo.Table, schema: StructType | None = None) -> Iterator[pa.RecordBatch]:
+    """What Spark gets from the source in a task, checked as PySpark 4.3 does."""
+    source = TableSource({"path": table.uri})
+    declared = schema or source.schema()
+    reader = source.reader(declared)
+    task = pickle.loads(pickle.dumps(reader))
+    for partition in reader.partitions():
+        for batch in task.read(partition):
+            assert to_arrow_schema(declared).equals(batch.schema)
+            yield batch
+
+
+def test_batches_have_the_declared_schema_down_to_nullability(strict: hoodoo.Table) -> None:
+    assert sum(batch.num_rows for batch in batches_for(strict)) == 1
+    not_null = StructType([StructField("id", StringType(), False), StructField("n", LongType())])
+    assert sum(batch.num_rows for batch in batches_for(strict, not_null)) == 1
+    nulls = StructType([StructField("n", LongType(), False)])
+    with pytest.raises(SchemaMismatch, match="'n' with null values"):
+        list(batches_for(strict, nulls))
+
+
+def test_columns_that_are_not_null(spark: SparkSession, strict: hoodoo.Table) -> None:
+    same_rows(load(spark, strict), strict.to_arrow())
+    reader = spark.read.format("hoodoo").schema("id string not null, n bigint")
+    same_rows(reader.load(strict.uri), strict.to_arrow(columns=["id", "n"]))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -17,9 +18,10 @@ from pyspark.sql import types as st
 from support.frames import is_merged, is_scanned, same_rows
 
 import hoodoo
-from hoodoo.errors import SchemaMismatch, Unsupported
+from hoodoo.errors import InputError, SchemaMismatch, Unsupported
 from hoodoo.format.schema_types import normalise
 from hoodoo.spark.schema import arrow_schema, spark_schema, to_spark
+from hoodoo.table.ref import open_ref
 
 SCHEMA = pa.schema(
     [
@@ -140,7 +142,7 @@ def test_schemas_there_and_back(schema: pa.Schema) -> None:
     assert [field.name for field in there] == schema.names
     back = arrow_schema(there)
     taken = to_spark(schema.empty_table()).schema
-    assert [str(f.type).replace(" not null", "") for f in taken] == [str(f.type) for f in back]
+    assert taken == back
     assert spark_schema(back) == there
 
 
@@ -175,3 +177,41 @@ def test_schemas_of_spark() -> None:
     for odd in (st.DayTimeIntervalType(), st.ArrayType(st.YearMonthIntervalType())):
         with pytest.raises(SchemaMismatch, match="column odd"):
             arrow_schema(st.StructType([st.StructField("odd", odd)]))
+
+
+def test_tables_made_of_schemas_of_spark(tmp_path: Path) -> None:
+    inner = st.StructType([st.StructField("x", st.LongType(), True, {"comment": "inside"})])
+    schema = st.StructType(
+        [
+            st.StructField("id", st.StringType(), False, {"comment": "who: \u00e9"}),
+            st.StructField("code", st.CharType(3)),
+            st.StructField("name", st.VarcharType(20), True, {"comment": "as shown"}),
+            st.StructField("s", inner),
+        ]
+    )
+    place = str(tmp_path / "t")
+    hoodoo.create_table(place, schema=schema, record_key="id")
+    stored = json.loads(open_ref(place).properties.raw["hoodie.table.create.schema"])
+    docs = {field["name"]: field.get("doc") for field in stored["fields"]}
+    assert docs == {"id": "who: \u00e9", "code": None, "name": "as shown", "s": None}
+    table = hoodoo.open_table(place)
+    expected = pa.schema(
+        [
+            pa.field("id", pa.string(), False, {"comment": "who: \u00e9"}),
+            ("code", pa.string()),
+            pa.field("name", pa.string(), True, {"comment": "as shown"}),
+            ("s", pa.struct([pa.field("x", pa.int64(), True, {"comment": "inside"})])),
+        ]
+    )
+    assert table.schema.equals(expected, check_metadata=True)
+    table.insert(pa.Table.from_pylist([{"id": "a", "code": "abc"}], expected))
+    assert table.schema.equals(expected, check_metadata=True)
+    assert spark_schema(table.schema)["name"].metadata == {"comment": "as shown"}
+
+
+@pytest.mark.parametrize("odd", [st.DayTimeIntervalType(), st.YearMonthIntervalType()])
+def test_tables_with_intervals_are_refused(tmp_path: Path, odd: st.DataType) -> None:
+    schema = st.StructType([st.StructField("id", st.StringType()), st.StructField("odd", odd)])
+    with pytest.raises(InputError, match=r"column odd: .*interval"):
+        hoodoo.create_table(str(tmp_path / "t"), schema=schema, record_key="id")
+    assert not (tmp_path / "t").exists()

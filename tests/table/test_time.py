@@ -120,6 +120,34 @@ def test_archived_commits_stay_visible(tmp_path: Path, kind: str) -> None:
     assert values(table.to_arrow()) == {"a": 2, "b": 1, "c": 3, "d": 4}
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_archived_instants_bound_changes_by_their_completion(tmp_path: Path, kind: str) -> None:
+    table = make(tmp_path, kind)
+    first = table.insert(rows(a=1, b=1))
+    second = table.upsert(rows(a=2, c=2))
+    table.upsert(rows(c=3))
+    archive(table, 2)
+    assert values(table.changes(since=first.instant)) == {"a": 2, "c": 3}
+    assert values(table.changes(since=second.instant)) == {"c": 3}
+    assert values(table.changes(since="1999-01-01", until=first.instant)) == {"a": 1, "b": 1}
+    assert values(table.changes(since=first.instant, until=second.instant)) == {"a": 2, "c": 2}
+    assert values(table.changes(since=first.instant, until=first.instant)) == {}
+    with pytest.raises(InputError, match="before it begins"):
+        table.changes(since=second.instant, until=first.instant)
+
+
+def test_changes_after_the_active_timeline_began_do_not_read_the_archive(tmp_path: Path) -> None:
+    table = make(tmp_path, "cow")
+    table.insert(rows(a=1))
+    second = table.upsert(rows(a=2))
+    table.upsert(rows(b=3))
+    archive(table, 1)
+    for file in (tmp_path / "t/.hoodie/timeline/history").iterdir():
+        file.write_bytes(b"unreadable")
+    assert values(table.changes(since=second.instant)) == {"b": 3}
+    assert values(table.changes(since=second.completion_time)) == {"b": 3}
+
+
 def test_time_travel_to_what_was_cleaned_is_an_error(tmp_path: Path) -> None:
     table = make(tmp_path, "cow")
     first = table.insert(rows(a=1))

@@ -57,7 +57,7 @@ def spark_schema(schema: pa.Schema) -> st.StructType:
 
 def to_spark(rows: pa.Table) -> pa.Table:
     """Rows with the Arrow types that Spark takes for the schema `spark_schema` gives them."""
-    target = pa.schema([field.with_type(_taken(field.type)) for field in rows.schema])
+    target = pa.schema([_taken_field(field) for field in rows.schema])
     try:
         return rows.cast(target) if target != rows.schema else rows
     except pa.ArrowInvalid as error:
@@ -125,9 +125,14 @@ def _taken(type_: pa.DataType) -> pa.DataType:
     if pt.is_fixed_size_binary(type_) and not pt.is_decimal(type_):
         return pa.binary()
     if pt.is_struct(type_):
-        return pa.struct([field.with_type(_taken(field.type)) for field in type_])
+        return pa.struct([_taken_field(field) for field in type_])
     if pt.is_map(type_):
-        return pa.map_(type_.key_type, type_.item_field.with_type(_taken(type_.item_type)))
+        return pa.map_(type_.key_type, _taken_field(type_.item_field))
     if pt.is_list(type_):
-        return pa.list_(type_.value_field.with_type(_taken(type_.value_type)))
+        return pa.list_(_taken_field(type_.value_field))
     return type_
+
+
+def _taken_field(field: pa.Field) -> pa.Field:
+    """Nullable like those of `spark_schema`: from 4.3 on Spark refuses rows of another schema."""
+    return field.with_type(_taken(field.type)).with_nullable(True)

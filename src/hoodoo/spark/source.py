@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from hoodoo.errors import InputError, NoSuchTable, SchemaMismatch, Unsupported
 from hoodoo.rows.filter import as_predicate
-from hoodoo.spark.schema import spark_schema
+from hoodoo.spark.schema import arrow_schema, spark_schema
 from hoodoo.spark.session import checked_session
 from hoodoo.spark.source_read import TableReader, also
 from hoodoo.table.changes import select_changes
@@ -61,12 +61,12 @@ class TableSource(DataSource):
         """Reads the columns of `schema`, which are those of `schema()` or named by the user."""
         found = self._chosen or _selection(*_opened(self.options))
         self._chosen = None  # from here on the source only travels along with each task
-        chosen = _in_columns(found, schema)
+        chosen, declared = _in_columns(found, schema), arrow_schema(schema)
         if _may_push_filters():
             from hoodoo.spark.pushdown import PushingReader  # not in Spark 4.0
 
-            return PushingReader(chosen)
-        return TableReader(chosen)
+            return PushingReader(chosen, declared)
+        return TableReader(chosen, declared)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Begins a bulk insert."""

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from hoodoo.errors import SchemaMismatch
 from hoodoo.model.predicate import All, Predicate
 from hoodoo.spark.merged import balanced
 from hoodoo.spark.schema import to_spark
@@ -22,8 +23,9 @@ _MOST_TASKS = 256
 class TableReader(DataSourceReader):
     """Reads the slices of a selection, one or some in each task."""
 
-    def __init__(self, chosen: Selection) -> None:
+    def __init__(self, chosen: Selection, declared: pa.Schema) -> None:
         self._chosen = chosen
+        self._declared = declared
 
     def partitions(self) -> list[InputPartition]:
         """Slices in loads of about equal size."""
@@ -40,10 +42,19 @@ class TableReader(DataSourceReader):
         settle()
         for task in (partition and partition.value) or ():
             for rows in slice_pieces(task):
-                yield from to_spark(rows).to_batches()
+                yield from _as_declared(to_spark(rows), self._declared).to_batches()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # a task learns from its partition what to read
+        # A task learns from its partition what to read.
+        return {"_declared": self._declared}
+
+
+def _as_declared(rows: pa.Table, declared: pa.Schema) -> pa.Table:
+    """Rows in the schema that Spark expects, which may say NOT NULL if the user gave it."""
+    try:
+        return rows if rows.schema == declared else rows.cast(declared)
+    except (ValueError, pa.ArrowException) as error:
+        raise SchemaMismatch(f"rows do not fit the schema given for reading: {error}") from None
 
 
 def also(rule: ReadRule, *terms: Predicate) -> ReadRule:

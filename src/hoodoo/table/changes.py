@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 
 import pyarrow as pa
 
 from hoodoo.engine.base import Engine
 from hoodoo.errors import InputError, Unsupported
 from hoodoo.format import timeline as codec
+from hoodoo.format.lsm import ArchivedInstant
 from hoodoo.format.schema import COMMIT_TIME
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.files import FileGroupId
@@ -21,6 +24,8 @@ from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.zone import parse_moment
+
+History = Callable[[], list[ArchivedInstant]]  # reads the archived timeline when first called
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,14 @@ def select_changes(
     if not ref.properties.populates_meta_fields:
         raise Unsupported("a table without meta fields does not tell which rows changed")
     timeline = _load_gapless(ref)
-    after = _completion_moment(ref, timeline, since)
-    last = _completion_moment(ref, timeline, until) if until is not None else None
+    history = cache(partial(load_history, ref.env, ref.properties.timeline))
+    begin = _parse(ref, since)
+    after = _completion_moment(timeline, history, begin)
+    last = _completion_moment(timeline, history, _parse(ref, until)) if until is not None else None
     if last is not None and last < after:
         raise InputError(f"the window ends ({until}) before it begins ({since})")
-    window = _window(ref, timeline, after, last)
+    archived = history() if _may_be_archived(timeline, begin) else []
+    window = _window(ref, timeline, archived, after, last)
     snapshot = take_snapshot(ref, timeline=timeline, ended_until=last)
     chosen = In(COMMIT_TIME, tuple(sorted(window.times)))
     rule = read_rule(snapshot, columns=columns, filter=chosen)
@@ -85,15 +93,31 @@ def _load_gapless(ref: TableRef) -> Timeline:
     return again.where(lambda instant: not instant.is_completed or instant.ended_at <= newest)
 
 
-def _completion_moment(ref: TableRef, timeline: Timeline, text: str) -> InstantTime:
-    """The point on the axis of completion times that a user means by an instant or a time."""
-    moment = parse_moment(ref.env.clock, ref.properties.timeline_zone, text)
+def _parse(ref: TableRef, text: str) -> InstantTime:
+    return parse_moment(ref.env.clock, ref.properties.timeline_zone, text)
+
+
+def _completion_moment(timeline: Timeline, history: History, moment: InstantTime) -> InstantTime:
+    """When the instant of this time completed; the time itself if there is no such instant."""
     instant = timeline.completed.find(moment)
-    return instant.ended_at if instant is not None else moment
+    if instant is not None:
+        return instant.ended_at
+    if not _may_be_archived(timeline, moment):
+        return moment
+    ends = (archived.completion_time for archived in history() if archived.requested_time == moment)
+    return next((end for end in ends if end is not None), moment)
+
+
+def _may_be_archived(timeline: Timeline, moment: InstantTime) -> bool:
+    return timeline.start is None or moment < timeline.start
 
 
 def _window(
-    ref: TableRef, timeline: Timeline, after: InstantTime, last: InstantTime | None
+    ref: TableRef,
+    timeline: Timeline,
+    history: list[ArchivedInstant],
+    after: InstantTime,
+    last: InstantTime | None,
 ) -> Window:
     times: set[InstantTime] = set()
     groups: set[FileGroupId] = set()
@@ -102,13 +126,12 @@ def _window(
         times.add(requested)
         groups.update(metadata.file_groups())
 
-    if timeline.start is None or after < timeline.start:
-        for archived in load_history(ref.env, ref.properties.timeline):
-            ended = archived.completion_time or archived.requested_time
-            if archived.action.writes_data and after < ended and (last is None or ended <= last):
-                metadata = codec.decode(archived.metadata or b"", archived.action, State.COMPLETED)
-                if isinstance(metadata, CommitMetadata):
-                    add(archived.requested_time, metadata)
+    for archived in history:
+        ended = archived.completion_time or archived.requested_time
+        if archived.action.writes_data and after < ended and (last is None or ended <= last):
+            metadata = codec.decode(archived.metadata or b"", archived.action, State.COMPLETED)
+            if isinstance(metadata, CommitMetadata):
+                add(archived.requested_time, metadata)
     for instant in timeline.commits:
         if after < instant.ended_at and (last is None or instant.ended_at <= last):
             add(instant.requested_time, read_commit(ref.env, ref.properties.timeline, instant))
