@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from hoodoo.engine.base import Engine
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
+from hoodoo.storage.uri import PathText, path_text
 from hoodoo.table.ref import TableRef, open_ref
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def create_table(
-    path: str | os.PathLike[str],
+    path: PathText,
     *,
     schema: Any,
     record_key: str | Sequence[str],
@@ -40,7 +40,7 @@ def create_table(
     from hoodoo.table.create import create_table as create
 
     ref = create(
-        _place(path),
+        path_text(path),
         schema=_arrow_schema(schema),
         record_key=record_key,
         name=name,
@@ -52,9 +52,9 @@ def create_table(
     return Table(ref)
 
 
-def open_table(path: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> Table:
+def open_table(path: PathText, options: Mapping[str, object] | None = None) -> Table:
     """Open a table that hoodoo or Apache Hudi wrote (versions 6, 8 and 9 to read, 9 to write)."""
-    return Table(open_ref(_place(path), options))
+    return Table(open_ref(path_text(path), options))
 
 
 def register(spark: SparkSession) -> None:
@@ -270,14 +270,6 @@ class Table:
         from hoodoo.inspect.locks import lock_status
 
         return lock_status(self._ref)
-
-
-def _place(path: object) -> str:
-    """A path or URI as text."""
-    place = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(place, str):
-        raise InputError(f"a table's path is a str or an os.PathLike, not {type(path).__name__}")
-    return place
 
 
 def _moment(given: str | date | None) -> str | None:

@@ -16,8 +16,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from hoodoo.errors import ConfigError, StorageError, UnusablePath
+from hoodoo.errors import ConfigError, InputError, StorageError, UnusablePath
+
+PathText: TypeAlias = str | os.PathLike[str]
+"""How users name a place: a path or URI as text, or a path object."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -39,6 +43,14 @@ class TableUri:
         if self.scheme == "file":
             return f"file://{self.path}"
         return f"{self.scheme}://{self.place}" + (f"/{self.path}" if self.path else "")
+
+
+def path_text(path: object) -> str:
+    """What a user gave as a table's path, as text."""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise InputError(f"a table's path is a str or an os.PathLike, not {type(path).__name__}")
+    return text
 
 
 def parse_uri(uri: str) -> TableUri:
