@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 from hoodoo.concurrency.locks import held
@@ -161,9 +162,12 @@ class MootRollback(Mixed):
         """Recover leaves such a rollback, and says so; whoever is asked drops it."""
         world.pass_time(2 * EXPIRY_MS)
         for verdict in world.do("mender", lambda env: self.table(env).recover()).left:
-            time = verdict.instant.requested_time
-            world.do("mender", lambda env, time=time: self.table(env).rollback(time))  # type: ignore[misc]
+            drop = partial(self._drop, verdict.instant.requested_time)
+            world.do("mender", drop)
         super()._mend(world)
+
+    def _drop(self, rollback: str, env: Env) -> object:
+        return self.table(env).rollback(rollback)
 
 
 SCENARIOS = (HudiWriter, HudiWriterCrash, HudiRollback, HudiRollbackDies, MootRollback)
