@@ -21,12 +21,12 @@ from hoodoo.errors import (
 )
 from hoodoo.format import timeline as codec
 from hoodoo.model import paths
-from hoodoo.model.commit import InstantInfo, RollbackMetadata
-from hoodoo.model.instant import Action, Instant, InstantTime, State
-from hoodoo.model.plan import RollbackPlan, RollbackRequest
+from hoodoo.model.commit import RollbackMetadata
+from hoodoo.model.instant import Action, InstantTime, State
+from hoodoo.model.plan import RollbackPlan
 from hoodoo.recovery.verdict import Fate
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.timeline.load import instant_path, read_metadata
+from hoodoo.timeline.load import read_metadata
 
 TABLE_TYPES = pytest.mark.parametrize("table_type", ["cow", "mor"])
 
@@ -193,65 +193,6 @@ def test_a_write_that_died_after_its_decision_is_committed() -> None:
     assert south.rows() == {"k1": 10, "k2": 20}
 
 
-@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
-def test_a_foreign_rollback_of_a_completed_instant_deletes_nothing(state: State) -> None:
-    """Hole 2: its files were deleted, the commit stood, and each later recover failed."""
-    fleet = Fleet()
-    north, south = fleet.machine("north"), fleet.machine("south")
-    done = north.table.insert(rows(k1=1))
-    rollback = Instant(InstantTime(str(int(done.instant) + 1)), Action.ROLLBACK, State.REQUESTED)
-    info = InstantInfo(commit_time=done.instant, action="commit")
-    (path,) = fleet.data_files()
-    request = RollbackRequest(
-        partition_path="part=a",
-        file_id="",
-        latest_base_instant="",
-        files_to_be_deleted=(f"{fleet.store.uri}/{path}",),
-        log_blocks_to_be_deleted={},
-    )
-    plan = RollbackPlan(instant_to_rollback=info, rollback_requests=(request,))
-    timeline = south.ref.properties.timeline
-    fleet.store.create(instant_path(timeline, rollback), codec.encode(plan))
-    if state is State.INFLIGHT:
-        fleet.store.create(instant_path(timeline, replace(rollback, state=state)), b"")
-    fleet.world.pass_time(2 * EXPIRY_S)
-    for _ in range(2):
-        recovered = south.table.recover()
-        assert not recovered.rolled_back
-        (left,) = recovered.left
-        assert left.instant.requested_time == rollback.requested_time
-        assert f"hoodoo rollback TABLE {rollback.requested_time}" in left.reason
-        assert south.rows() == {"k1": 1}
-    south.table.insert(rows(k2=2))  # EAGER: looks at it, too
-    assert south.rows() == {"k1": 1, "k2": 2}
-    dropped = south.table.rollback(rollback.requested_time)
-    assert dropped.files == ()
-    assert dropped.is_dropped
-    assert not south.ref.load_timeline().pending
-    assert not south.table.recover().left
-    assert south.rows() == {"k1": 1, "k2": 2}
-
-
-def test_a_foreign_rollback_that_had_unpublished_its_target_is_finished() -> None:
-    """Apache Hudi takes the completed file away first; what is pending then goes as planned."""
-    fleet = Fleet()
-    north, south = fleet.machine("north"), fleet.machine("south")
-    north.table.insert(rows(k0=0))
-    done = north.table.insert(rows("b", k1=1))
-    timeline = south.ref.properties.timeline
-    found = south.ref.load_timeline().find(done.instant)
-    assert found is not None
-    rollback = Instant(InstantTime(str(int(done.instant) + 1)), Action.ROLLBACK, State.REQUESTED)
-    info = InstantInfo(commit_time=done.instant, action="commit")
-    plan = RollbackPlan(instant_to_rollback=info)
-    fleet.store.create(instant_path(timeline, rollback), codec.encode(plan))
-    fleet.store.delete(instant_path(timeline, found))
-    fleet.world.pass_time(2 * EXPIRY_S)
-    assert [each.instant for each in south.table.recover().rolled_back] == [done.instant]
-    assert south.rows() == {"k0": 0}
-    assert not any(done.instant in path for path in fleet.data_files())
-
-
 def test_a_recover_with_nothing_to_do_costs_two_listings_at_most() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
@@ -367,29 +308,3 @@ def test_only_writes_and_rollbacks_are_rolled_back_by_hand(action: str) -> None:
     with pytest.raises(Unsupported, match=f"a {action} is not rolled back"):
         south.table.rollback("20200101000000000", force=True)
     assert fleet.store.exists(path)
-
-
-def test_a_dropped_rollback_does_not_come_back() -> None:
-    """Someone had taken the foreign rollback over, decided it, and died."""
-    fleet = Fleet()
-    north, south, east = (fleet.machine(name) for name in ("north", "south", "east"))
-    done = north.table.insert(rows(k1=1))
-    timeline = south.ref.properties.timeline
-    found = south.ref.load_timeline().find(done.instant)
-    assert found is not None
-    data = fleet.store.read(instant_path(timeline, found))
-    rollback = Instant(InstantTime(str(int(done.instant) + 1)), Action.ROLLBACK, State.REQUESTED)
-    info = InstantInfo(commit_time=done.instant, action="commit")
-    plan = codec.encode(RollbackPlan(instant_to_rollback=info))
-    fleet.store.create(instant_path(timeline, rollback), plan)
-    fleet.store.delete(instant_path(timeline, found))  # as that engine does first
-    fleet.world.pass_time(2 * EXPIRY_S)
-    cut_power_at(east, "create", "rollback.inflight")
-    with pytest.raises(PowerCut):
-        east.table.recover()
-    fleet.die(east)
-    fleet.store.create(instant_path(timeline, found), data)  # its late duplicate
-    assert south.table.rollback(rollback.requested_time).is_dropped
-    south.table.insert(rows("b", k2=2))
-    assert not south.ref.load_timeline().pending
-    assert south.rows() == {"k1": 1, "k2": 2}
