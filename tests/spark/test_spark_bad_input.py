@@ -28,7 +28,6 @@ from hoodoo.errors import (
     InputError,
     NoSuchTable,
     SchemaMismatch,
-    Unsupported,
 )
 
 pytestmark = pytest.mark.spark
@@ -324,13 +323,6 @@ def test_a_slash_inside_makes_levels(spark: SparkSession, tmp_path: Path) -> Non
         ("a", "2024/01"),
         ("b", "2024/02"),
     ]
-
-
-def test_a_guard_that_spark_does_not_have(spark: SparkSession, tmp_path: Path) -> None:
-    """Better no write than one without the protection that was asked for."""
-    table = make(tmp_path / "t", options={"hoodie.write.concurrency.key.guard.enable": "true"})
-    for write in (table.upsert, table.insert, table.bulk_insert, table.delete):
-        refused(table, lambda write=write: write(good(spark)), Unsupported, "key.guard.enable")
 
 
 def test_a_table_that_vanished(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import threading
 import uuid
 
 from hoodoo.errors import AlreadyExists, PreconditionFailed, StorageError
-from hoodoo.model.paths import OWN
+from hoodoo.model.paths import PROBES
 from hoodoo.storage.base import Storage
 
 _BY_CONSTRUCTION = ("file://", "memory://")
@@ -20,14 +20,14 @@ def probe_conditions(storage: Storage) -> None:
 
     For writers; asks once per table and process, and leaves nothing behind.
     Order: create, create again, replace, replace with the stale etag, delete, of a new object.
-    Crash: a few bytes in `.hoodie/.aux/hoodoo/probe`, read by nobody.
+    Crash: a few bytes among the probes, read by nobody; sweep takes them.
     """
     if storage.uri.startswith(_BY_CONSTRUCTION):
         return
     with _lock:
         if storage.uri in _passed:
             return
-        path = f"{OWN}/probe/{uuid.uuid4()}"
+        path = f"{PROBES}/{uuid.uuid4()}"
         try:
             _probe(storage, path)
         finally:
