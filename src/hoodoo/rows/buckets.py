@@ -105,6 +105,13 @@ def _value_hashes(batch: _Batch, starts: Numbers, ends: Numbers) -> Hashes:
     return hashes
 
 
+def _utf16(data: bytes) -> bytes:
+    try:
+        return data.decode().encode("utf-16-le")
+    except UnicodeDecodeError as error:
+        raise InputError(f"a key column has text that is not UTF-8 ({error.reason})") from None
+
+
 class _Batch:
     """Some texts, of which any pieces can be hashed; pieces begin and end at bytes."""
 
@@ -118,7 +125,7 @@ class _Batch:
         units: npt.NDArray[np.uint8 | np.uint16] = self._bytes
         if len(self._bytes) and self._bytes.max() >= 0x80:
             self._unit_at = _units_before(self._bytes)
-            units = np.frombuffer(self._bytes.tobytes().decode().encode("utf-16-le"), np.uint16)
+            units = np.frombuffer(_utf16(self._bytes.tobytes()), np.uint16)
         self._sums = np.zeros(len(units) + 1, np.uint32)
         np.cumsum(units * _powers_of(_INVERSE, len(units)), dtype=np.uint32, out=self._sums[1:])
 
