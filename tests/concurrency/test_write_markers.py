@@ -17,7 +17,6 @@ from hoodoo.concurrency.markers import (
     announce,
     delete_markers,
     load_markers,
-    marker_instants,
 )
 from hoodoo.config.concurrency import MARKER_TYPE, MarkerType
 from hoodoo.engine.local import LocalEngine
@@ -25,7 +24,8 @@ from hoodoo.env import Env
 from hoodoo.model.files import made_by, parse_data_file
 from hoodoo.model.instant import InstantTime, State
 from hoodoo.model.names import MarkerKind, MarkerName
-from hoodoo.model.paths import PartitionPath
+from hoodoo.model.paths import PartitionPath, TimelinePaths
+from hoodoo.recovery.traces import load_traces
 from hoodoo.storage.local import LocalStorage
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.storage.traced import TracedStorage
@@ -215,9 +215,9 @@ def test_instants_with_markers(env: Env) -> None:
     announce(env, later, [ROOT], type=MarkerType.DIRECT)
     announce(env, T, ALL, type=MarkerType.BATCHED)
     env.storage.put(".hoodie/.temp/other/file", b"")
-    assert marker_instants(env) == [T, later]
+    assert sorted(load_traces(env, TimelinePaths.of(2)).marked) == [T, later]
     delete_markers(env, later)
-    assert marker_instants(env) == [T]
+    assert sorted(load_traces(env, TimelinePaths.of(2)).marked) == [T]
 
 
 @pytest.mark.parametrize("type", TYPES)

@@ -8,7 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.fleet import COMPLETED, EXPIRY_S, Fleet, PowerCut, begin_commit, cut_power_at, rows
+from support.fleet import (
+    COMPLETED,
+    EXPIRY_S,
+    Fleet,
+    Machine,
+    PowerCut,
+    begin_commit,
+    cut_power_at,
+    rows,
+)
 
 from hoodoo.api import Table
 from hoodoo.errors import (
@@ -41,6 +50,18 @@ def dead_write(fleet: Fleet, verb: str = "(create|replace)", part: str = paths.H
     fleet.die(north)
     (instant,) = (i for i in north.ref.load_timeline() if i.requested_time not in known)
     return instant.requested_time
+
+
+def rolled_back_write(fleet: Fleet) -> tuple[Machine, list[str], str, bytes]:
+    """A table whose dead write is rolled back: by whom, its files, and the one that is gone."""
+    south = fleet.machine("south")
+    south.table.insert(rows(k1=1))
+    before = fleet.data_files()
+    dead_write(fleet)
+    (stray,) = set(fleet.data_files()) - set(before)
+    data = fleet.store.read(stray)
+    south.table.recover()
+    return south, before, stray, data
 
 
 @TABLE_TYPES
@@ -209,13 +230,7 @@ def test_a_recover_with_nothing_to_do_costs_two_listings_at_most() -> None:
 def test_due_sweeps_run_before_writes() -> None:
     """Hole 10: strays of tasks that outlived their write stayed until somebody ran recover."""
     fleet = Fleet()
-    south = fleet.machine("south")
-    south.table.insert(rows(k1=1))
-    before = fleet.data_files()
-    dead_write(fleet)
-    (stray,) = set(fleet.data_files()) - set(before)
-    data = fleet.store.read(stray)
-    south.table.recover()
+    south, _, stray, data = rolled_back_write(fleet)
     for _ in range(2):
         fleet.store.create(stray, data)
         fleet.world.pass_time(EXPIRY_S + 1)
@@ -244,13 +259,7 @@ def test_rollback_by_hand() -> None:
 
 def test_files_that_appear_behind_a_rollback_s_back_are_swept() -> None:
     fleet = Fleet()
-    south = fleet.machine("south")
-    south.table.insert(rows(k1=1))
-    before = fleet.data_files()
-    dead_write(fleet)
-    (stray,) = set(fleet.data_files()) - set(before)
-    data = fleet.store.read(stray)
-    south.table.recover()
+    south, before, stray, data = rolled_back_write(fleet)
     fleet.store.create(stray, data)  # a task that outlived its writer
     fleet.world.pass_time(EXPIRY_S + 1)
     assert south.table.recover().swept.data_files == (stray,)

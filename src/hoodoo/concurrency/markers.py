@@ -19,9 +19,9 @@ from hoodoo.env import Env
 from hoodoo.errors import AlreadyExists, NotFound
 from hoodoo.format import markers as codec
 from hoodoo.model.files import made_by, parse_data_file
-from hoodoo.model.instant import InstantTime, is_instant_time
+from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import MarkerKind, MarkerName
-from hoodoo.model.paths import MARKERS, META, PartitionPath, marker_directory
+from hoodoo.model.paths import META, PartitionPath, marker_directory
 from hoodoo.timeline.settled import create_settled, delete_settled
 
 log = logging.getLogger("hoodoo.concurrency")
@@ -146,9 +146,3 @@ def _turn(name: str) -> int:
     if name == codec.TYPE_FILE:
         return 2
     return 1 if codec.is_batch(name) or codec.parse_path(name) else 0
-
-
-def marker_instants(env: Env) -> list[InstantTime]:
-    """The instants that have a marker directory, oldest first."""
-    names = env.storage.list_directories(MARKERS)
-    return [InstantTime(name) for name in names if is_instant_time(name)]

@@ -65,7 +65,7 @@ def before_write(ref: TableRef) -> None:
     if policy is FailedWrites.NEVER:
         return
     try:
-        traces = load_traces(ref)
+        traces = load_traces(ref.env, ref.properties.timeline)
         if policy is FailedWrites.EAGER:
             roll_back_dead(ref, traces.timeline)
         sweep_before_write(ref, traces)
@@ -77,17 +77,17 @@ def recover(ref: TableRef) -> Recovered:
     """Finish what was decided, roll back every dead write, carry on its rollbacks, and sweep."""
     ref = reopen_for_writing(ref)
     finish_decision(ref)
-    traces = load_traces(ref)
+    traces = load_traces(ref.env, ref.properties.timeline)
     recovered = roll_back_dead(ref, traces.timeline)
     if recovered.rolled_back:
-        traces = load_traces(ref)
+        traces = load_traces(ref.env, ref.properties.timeline)
     return replace(recovered, swept=sweep(ref, traces))
 
 
 def finish_decision(ref: TableRef) -> None:
     """Carry out the last decision, if whoever took it died before that.
 
-    Order: head read; in a transaction, if its file is not there: what `Txn.load` does.
+    Order: head read; in a transaction, if its file is not there: what `load_decided` does.
     """
     decision = read_head(ref.env).decision
     if decision is None:
@@ -139,10 +139,13 @@ def roll_back(ref: TableRef, instant: str, *, force: bool = False) -> RolledBack
     with ExitStack() as beating:
         with transaction(ref, "rollback") as txn:
             found = _find_pending(txn, ref, instant, force=force)
-            if found.action is Action.ROLLBACK and (dropped := drop_moot(txn, ref, found)):
-                return dropped
-            is_rollback = found.action is Action.ROLLBACK
-            attempt = (resume_rollback if is_rollback else schedule)(txn, ref, found)
+            if found.action is Action.ROLLBACK:
+                dropped = drop_moot(txn, ref, found)
+                if dropped is not None:
+                    return dropped
+                attempt = resume_rollback(txn, ref, found)
+            else:
+                attempt = schedule(txn, ref, found)
             beating.callback(attempt.heartbeat.stop)
         return carry_out(ref, attempt)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hoodoo.env import Env
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime, is_instant_time
+from hoodoo.model.paths import TimelinePaths
 from hoodoo.storage.base import ObjectInfo
-from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import timeline_of
 from hoodoo.timeline.timeline import Timeline
 
@@ -35,11 +36,11 @@ class Traces:
     """The newest modification time of all: the store's clock is not behind it."""
 
 
-def load_traces(ref: TableRef) -> Traces:
+def load_traces(env: Env, where: TimelinePaths) -> Traces:
     """The traces of a table, in one listing."""
-    entries = list(ref.env.storage.list(paths.META, recursive=True))
+    entries = list(env.storage.list(paths.META, recursive=True))
     return Traces(
-        timeline=timeline_of(entries, ref.properties.timeline),
+        timeline=timeline_of(entries, where),
         heartbeats=dict(_by_instant(entries, paths.HEARTBEATS)),
         marked=frozenset(time for time, _ in _below(entries, paths.MARKERS)),
         completions=[entry for _, entry in _below(entries, paths.COMPLETIONS)],

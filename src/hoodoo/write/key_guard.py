@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from hoodoo.concurrency.conflict import TRY_AGAIN, Other, Touch
 from hoodoo.config.concurrency import KEY_GUARD
-from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.engine.base import Engine
 from hoodoo.errors import WriteConflict
 from hoodoo.format.schema import RECORD_KEY, with_meta_fields
@@ -30,8 +29,9 @@ from hoodoo.model.stats import WriteStat
 from hoodoo.rows import merge
 from hoodoo.table.base import SliceRead, read_base, rule_of
 from hoodoo.table.ref import TableRef
+from hoodoo.write.bucketed import has_buckets
 from hoodoo.write.lookup import find_keys
-from hoodoo.write.work import Work
+from hoodoo.write.work import Work, has_global_keys
 
 _KEYS_NAMED = 3
 
@@ -91,12 +91,11 @@ class KeyGuard:
 
     def _colliding(self, others: Sequence[Other]) -> list[str]:
         mine = self._inserted()
-        rule = rule_of(self.ref.properties, with_meta_fields(pa.schema([])), (RECORD_KEY,))
         seen = _visibility(others)
         tasks = [
-            _Overlap(SliceRead(self.ref.env, slice_, rule, seen), tuple(near))
+            _Overlap(self._read(slice_, seen), tuple(near))
             for slice_ in added_slices(others)
-            if (near := _near(mine, slice_.group.partition, is_global=_is_global(self.ref)))
+            if (near := _near(mine, slice_.group.partition, is_global=has_global_keys(self.ref)))
         ]
         found = self.engine.map(find_overlap, tasks)
         return sorted({key for keys in found for key in keys.to_pylist()})
@@ -104,7 +103,7 @@ class KeyGuard:
     def _places(self) -> set[PartitionPath] | None:
         """Where a second row of a key would be one too many; None is everywhere."""
         inserted = self._inserted()
-        if _is_global(self.ref) and inserted:
+        if has_global_keys(self.ref) and inserted:
             return None
         return set(inserted)
 
@@ -121,13 +120,13 @@ class KeyGuard:
             file = parse_data_file(place, name, stat.file_size_in_bytes)
             assert isinstance(file, BaseFile)
             old = before.get(FileGroupId(place, stat.file_id))
-            read = self._read(old) if old is not None else None
+            read = self._read(old, self.work.snapshot.visibility) if old is not None else None
             found.setdefault(place, []).append(_Inserted(file, read))
         return found
 
-    def _read(self, slice_: FileSlice) -> SliceRead:
+    def _read(self, slice_: FileSlice, visibility: Visibility) -> SliceRead:
         rule = rule_of(self.ref.properties, with_meta_fields(pa.schema([])), (RECORD_KEY,))
-        return SliceRead(self.ref.env, slice_, rule, self.work.snapshot.visibility)
+        return SliceRead(self.ref.env, slice_, rule, visibility)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +170,11 @@ def _near(
     return mine.get(place, [])
 
 
-def _is_global(ref: TableRef) -> bool:
-    return ref.config.get(INDEX_TYPE) is IndexType.GLOBAL_SIMPLE
-
-
 def _promises(ref: TableRef, operation: OperationType) -> bool:
     """Whether a write promises one row a key; two writes of a bucket conflict as it is."""
     if operation is not OperationType.UPSERT or not ref.config.get(KEY_GUARD):
         return False
-    return ref.config.get(INDEX_TYPE) is not IndexType.BUCKET
+    return not has_buckets(ref)
 
 
 def added_slices(others: Sequence[Other]) -> list[FileSlice]:

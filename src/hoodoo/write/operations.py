@@ -14,7 +14,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.config.key import Key
 from hoodoo.config.write import COMBINE_BEFORE_INSERT, COMBINE_BEFORE_UPSERT
 from hoodoo.engine.base import Engine
@@ -31,7 +30,7 @@ from hoodoo.write.execute import Phases, execute, local_stage
 from hoodoo.write.locate import locate
 from hoodoo.write.plan import deletes, plan_inserts, plan_updates, upserts
 from hoodoo.write.prepare import Incoming, checked_table, combine, prepare, prepare_deletes
-from hoodoo.write.work import Work, groups_by_partition
+from hoodoo.write.work import Work, groups_by_partition, has_global_keys
 
 
 def insert(ref: TableRef, rows: object, engine: Engine, *, bulk: bool = False) -> CommitResult:
@@ -51,7 +50,7 @@ def upsert(ref: TableRef, rows: object, engine: Engine) -> CommitResult:
     phases = Phases(ref.env)
     with phases.timed("prepare"):
         snapshot, incoming, schema = _prepared(ref, rows, COMBINE_BEFORE_UPSERT)
-        if _is_global(ref):
+        if has_global_keys(ref):
             incoming = combine(incoming, ref.properties.merge, across_partitions=True)
     with phases.timed("locate"):
         located = locate(snapshot, incoming, engine)
@@ -74,7 +73,7 @@ def delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
         check_buckets(snapshot)
         schema = without_meta_fields(snapshot.schema)
         incoming, in_all_partitions = prepare_deletes(ref, keys, schema)
-        in_all_partitions = in_all_partitions or _is_global(ref)
+        in_all_partitions = in_all_partitions or has_global_keys(ref)
     with phases.timed("locate"):
         located = locate(
             snapshot, incoming, engine, in_all_partitions=in_all_partitions, only_live=True
@@ -121,11 +120,6 @@ def delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) 
             overwrites=places,
         )
     return execute(ref, work, lambda _: (), engine, phases)
-
-
-def _is_global(ref: TableRef) -> bool:
-    """Whether a key is one row of the whole table, not of its partition."""
-    return ref.config.get(INDEX_TYPE) is IndexType.GLOBAL_SIMPLE
 
 
 def _prepared(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from hoodoo.concurrency.conflict import Kind, Mine, Overwritten, Touch, touched_by
+from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.config.write import MAX_FILE_SIZE, RECORD_SIZE_ESTIMATE, SMALL_FILE_LIMIT
 from hoodoo.model.commit import CommitMetadata, OperationType
 from hoodoo.model.files import FileGroupId, FileSlice
@@ -61,6 +62,11 @@ class Work:
     def _replaced_groups(self) -> Iterator[FileGroupId]:
         for partition, file_ids in self.replaced.items():
             yield from (FileGroupId(partition, file_id) for file_id in file_ids)
+
+
+def has_global_keys(ref: TableRef) -> bool:
+    """Whether a key is one row of the whole table, not of its partition."""
+    return ref.config.get(INDEX_TYPE) is IndexType.GLOBAL_SIMPLE
 
 
 def update_kind(ref: TableRef) -> BucketKind:
