@@ -29,6 +29,7 @@ LAYERS = (
     ("table",),
     ("metadata", "concurrency"),
     ("recovery",),
+    ("index",),
     ("write",),
     ("services",),
     ("inspect", "spark"),

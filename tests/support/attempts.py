@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.format.completion import Digest
-from hoodoo.format.schema import avro_from_arrow
 from hoodoo.model.commit import OperationType
 from hoodoo.model.stats import WriteStat
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.table.snapshot import take_snapshot
+from hoodoo.write.assignment import Target
 from hoodoo.write.begin import Begun, begin
 from hoodoo.write.commit import commit
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import _read_rule, bucket_reads, tidy_up
+from hoodoo.write.execute import context_of, previous_reads, tidy_up
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, run_handle
 from hoodoo.write.locate import locate
-from hoodoo.write.plan import Planned, plan_updates, upserts
+from hoodoo.write.plan import Planned, plan
 from hoodoo.write.prepare import prepare
 from support.fleet import Fleet, Machine, rows
 
@@ -45,23 +44,12 @@ class Driver:
     def begin(cls, fleet: Fleet, **options: object) -> Driver:
         machine = fleet.machine("driver", **options)
         ref, engine = machine.ref, LocalEngine(threads=1)
-        snapshot = take_snapshot(ref)
-        incoming, schema = prepare(ref, rows(k1=2), snapshot.schema)
-        located = locate(snapshot, incoming, engine)
-        planned = plan_updates(
-            OperationType.UPSERT, snapshot, incoming, schema, located, upserts(ref, incoming)
-        )
-        begun = begin(ref, planned.work)
-        context = WriteContext(
-            ref=ref,
-            requested_time=begun.time,
-            by_key=True,
-            schema=schema,
-            schema_json=avro_from_arrow(schema, ref.properties.name),
-            read_rule=_read_rule(ref, schema),
-            repeats=True,
-            write_id="w",
-        )
+        target = Target.load(ref)
+        incoming, schema = prepare(ref, rows(k1=2), target.snapshot.schema)
+        located = locate(target, incoming, engine)
+        planned = plan(target, OperationType.UPSERT, schema, incoming, located)
+        begun = begin(ref, planned.assignment)
+        context = context_of(ref, begun, repeats=True)
         return cls(machine, begun, context, planned)
 
     def attempt(
@@ -76,10 +64,10 @@ class Driver:
         env = replace(machine.ref.env, storage=TracedStorage(machine.storage, before=before))
         ref = replace(machine.ref, env=env)
         context = replace(self.context, ref=ref)
-        ((bucket, read),) = bucket_reads(self.planned.work, context)
+        ((write, read),) = previous_reads(self.planned.assignment, context)
         assert read is not None
-        changes = self.planned.changes[bucket.index]
-        task = HandleTask(context, bucket, changes, replace(read, env=env), number, digest=digest)
+        changes = self.planned.changes[write.index]
+        task = HandleTask(context, write, changes, replace(read, env=env), number, digest=digest)
         return run_handle(task)
 
     def finalize(self, stats: Sequence[WriteStat]) -> None:

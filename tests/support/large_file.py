@@ -17,19 +17,20 @@ import pyarrow as pa
 
 import hoodoo
 from hoodoo.engine.local import LocalEngine
-from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY, avro_from_arrow
+from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY, avro_from_arrow, with_meta_fields
 from hoodoo.model.commit import OperationType
+from hoodoo.model.file_group_write import FileGroupWrite, WriteKind
 from hoodoo.model.instant import InstantTime
 from hoodoo.rows import merge
+from hoodoo.table.base import rule_of
 from hoodoo.table.read import slice_reads
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
-from hoodoo.write.assign import Bucket, BucketKind
+from hoodoo.write.assignment import Assignment
 from hoodoo.write.bulk import HASH, StreamTask, write_stream
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import Phases, _read_rule, execute
+from hoodoo.write.execute import Phases, execute
 from hoodoo.write.handle import HandleTask, run_handle
-from hoodoo.write.work import Work
 
 ROWS, AT_ONCE = 850_000, 50_000
 SCHEMA = pa.schema(
@@ -58,6 +59,9 @@ def rows(start: int, count: int, seed: int) -> pa.Table:
     )
 
 
+FULL = with_meta_fields(SCHEMA)
+
+
 def make(place: str) -> None:
     """A table of one file group."""
     hoodoo.create_table(place, schema=SCHEMA, record_key="id")
@@ -72,10 +76,10 @@ def make(place: str) -> None:
                 .append_column(HASH, pa.array(np.arange(AT_ONCE)))
             )
 
-    work = Work(OperationType.BULK_INSERT, take_snapshot(ref), SCHEMA)
+    assignment = Assignment(OperationType.BULK_INSERT, take_snapshot(ref), SCHEMA)
     execute(
         ref,
-        work,
+        assignment,
         lambda context: write_stream(StreamTask(context, 0), batches()),
         LocalEngine(),
         Phases(ref.env),
@@ -101,13 +105,13 @@ def run_merge(place: str) -> dict[str, int]:
         by_key=True,
         schema=SCHEMA,
         schema_json=avro_from_arrow(SCHEMA, "t"),
-        read_rule=_read_rule(ref, SCHEMA),
+        read_rule=rule_of(ref.properties, FULL, tuple(FULL.names)),
     )
     (read,) = slice_reads(snapshot, context.read_rule, [slice_])
     changes = merge.upserts(changed, changed["id"], ref.properties.merge)
     before = peak_mb()
-    bucket = Bucket(0, BucketKind.MERGE, slice_.group, slice_)
-    (stat,) = run_handle(HandleTask(context, bucket, changes, read))
+    write = FileGroupWrite(0, WriteKind.MERGE, slice_.group, slice_)
+    (stat,) = run_handle(HandleTask(context, write, changes, read))
     return {
         "file_mb": slice_.size_bytes >> 20,
         "rows": stat.num_writes,

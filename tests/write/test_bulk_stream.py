@@ -15,22 +15,24 @@ import hoodoo
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import CommitFailed, SchemaMismatch
-from hoodoo.format.schema import PARTITION_PATH, avro_from_arrow
+from hoodoo.format.schema import PARTITION_PATH, avro_from_arrow, with_meta_fields
 from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import new_file_id
 from hoodoo.model.stats import WriteStat
 from hoodoo.storage.memory import MemoryStorage
+from hoodoo.table.base import rule_of
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write import bulk
+from hoodoo.write.assignment import Assignment
 from hoodoo.write.begin import begin
 from hoodoo.write.bulk import HASH, StreamTask, write_stream
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import Phases, _read_rule, execute
-from hoodoo.write.work import Work
+from hoodoo.write.execute import Phases, execute
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.string())])
+FULL = with_meta_fields(SCHEMA)
 T = InstantTime("20260102030405006")
 _names = count()
 
@@ -59,7 +61,7 @@ def context(ref: TableRef) -> WriteContext:
         by_key=False,
         schema=SCHEMA,
         schema_json=avro_from_arrow(SCHEMA, "t"),
-        read_rule=_read_rule(ref, SCHEMA),
+        read_rule=rule_of(ref.properties, FULL, tuple(FULL.names)),
         write_id="w",
     )
 
@@ -73,8 +75,8 @@ def load(ref: TableRef, *streams: list[pa.Table]) -> list[WriteStat]:
             written.extend(write_stream(StreamTask(shared, number), batches))
         return written
 
-    work = Work(OperationType.BULK_INSERT, take_snapshot(ref), SCHEMA)
-    execute(ref, work, stage, LocalEngine(), Phases(ref.env))
+    assignment = Assignment(OperationType.BULK_INSERT, take_snapshot(ref), SCHEMA)
+    execute(ref, assignment, stage, LocalEngine(), Phases(ref.env))
     return written
 
 
@@ -205,6 +207,6 @@ def test_a_stream_that_runs_again_goes_through_its_rows_only_to_compare_them() -
 
 def pending(ref: TableRef) -> WriteContext:
     """The context of a write that has begun, on an engine that repeats tasks."""
-    begun = begin(ref, Work(OperationType.BULK_INSERT, take_snapshot(ref), SCHEMA))
+    begun = begin(ref, Assignment(OperationType.BULK_INSERT, take_snapshot(ref), SCHEMA))
     begun.attempt.heartbeat.stop()
     return replace(context(ref), requested_time=begun.time, repeats=True)

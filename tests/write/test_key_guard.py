@@ -28,9 +28,9 @@ from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.write import operations
+from hoodoo.write.assignment import Assignment
 from hoodoo.write.handle import run_handle
 from hoodoo.write.key_guard import KeyGuard, LookOutside
-from hoodoo.write.work import Work
 
 MINE = Mine(at(50), Kind.INGESTION, {})
 LA = group(1, "la").partition
@@ -63,8 +63,8 @@ def guard(
         stat = table.base(group(next(_groups), city), at(50), dict.fromkeys(found, 1))
         stats.append(replace(stat, num_inserts=len(found)))
     snapshot = take_snapshot(table.ref, timeline=planned_on)
-    work = Work(OperationType.UPSERT, snapshot, snapshot.schema)
-    return KeyGuard(ref or table.ref, work, at(50), stats, engine or LocalEngine(1))
+    assignment = Assignment(OperationType.UPSERT, snapshot, snapshot.schema)
+    return KeyGuard(ref or table.ref, assignment, at(50), stats, engine or LocalEngine(1))
 
 
 def collisions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from hoodoo.config.key import Key, boolean, integer, names, one_of
@@ -61,7 +62,7 @@ PRUNE_BY_RANGES = Key(
     True,
     "BLOOM: leave files out whose footer says that all their keys are smaller or larger.",
 )
-BUCKETS = Key(
+NUM_BUCKETS = Key(
     "hoodie.bucket.index.num.buckets",
     integer(1, MOST_BUCKETS),
     256,
@@ -90,4 +91,14 @@ def bucket_rule(config: Config, record_fields: tuple[str, ...]) -> BucketRule:
             value=",".join(fields),
             reason=f"expected fields of the record key, {','.join(record_fields)}",
         )
-    return BucketRule(config.get(BUCKETS), fields)
+    return BucketRule(config.get(NUM_BUCKETS), fields)
+
+
+def bucket_rule_of_table(
+    properties: Mapping[str, str], record_fields: tuple[str, ...]
+) -> BucketRule | None:
+    """The buckets that `hoodie.properties` tells; None if it tells of none."""
+    own = Config(properties)
+    if own.values.get(INDEX_TYPE.name, "").upper() != IndexType.BUCKET.value:
+        return None
+    return bucket_rule(own, record_fields)

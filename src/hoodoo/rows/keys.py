@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,18 @@ def field_type(schema: pa.Schema, field: str) -> pa.DataType | None:
             return None
         kind = kind.field(step).type
     return kind
+
+
+def has_fields(schema: pa.Schema, fields: Iterable[str]) -> bool:
+    """Whether a schema has all of these fields."""
+    return all(field_type(schema, field) is not None for field in fields)
+
+
+def require_fields(schema: pa.Schema, fields: Iterable[str]) -> None:
+    """Fail if rows of a schema lack one of these fields."""
+    for field in fields:
+        if field_type(schema, field) is None:
+            raise InputError(f"no column {field!r} in the rows; there are {schema.names}")
 
 
 def _plain_values(values: pa.Array, *, keep_times: bool = False) -> list[Any]:

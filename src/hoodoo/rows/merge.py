@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hoodoo.format.schema import OPERATION
 from hoodoo.model.merge import MergeRule
-from hoodoo.rows.keys import field_type, field_values
+from hoodoo.rows.keys import field_type, field_values, has_fields
 
 IS_DELETED = "_hoodie_is_deleted"
 
@@ -60,6 +60,11 @@ def ordering_columns(rows: pa.Table, rule: MergeRule) -> tuple[pa.Array, ...]:
     if not rule.by_event_time:
         return ()
     return tuple(one_array(field_values(rows, field)) for field in rule.ordering_fields)
+
+
+def has_ordering(schema: pa.Schema, rule: MergeRule) -> bool:
+    """Whether rows of this schema tell when they happened: deletes need not."""
+    return rule.by_event_time and has_fields(schema, rule.ordering_fields)
 
 
 def upserts(rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> Changes:
@@ -159,7 +164,7 @@ def dense_ranks(columns: Sequence[pa.Array]) -> Numbers:
     return ranks
 
 
-def _greater(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Flags:
+def are_greater(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Flags:
     """Where rows of `left` are greater, by the columns in turn; null is the smallest."""
     greater = np.zeros(len(left[0]), bool)
     equal = np.ones(len(left[0]), bool)
@@ -229,7 +234,7 @@ class Merger:
         if winners.ordering:
             older = [c.take(pa.array(hit)) for c in ordering_columns(rows, rule)]
             newer = [column.take(pa.array(target)) for column in winners.ordering]
-            base_wins = _greater(older, newer) & ~winners.absolute[target]
+            base_wins = are_greater(older, newer) & ~winners.absolute[target]
             self._lost[target[base_wins]] = True
             stays[hit[base_wins]] = True
         return stays

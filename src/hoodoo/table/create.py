@@ -147,7 +147,7 @@ def _properties(
                 raw[key.name] = config.values[spelling]
     if config.get(index.INDEX_TYPE) is index.IndexType.BUCKET:
         raw[index.INDEX_TYPE.name] = index.IndexType.BUCKET.value
-        raw[index.BUCKETS.name] = str(index.bucket_rule(config, record_key).count)
+        raw[index.NUM_BUCKETS.name] = str(index.bucket_rule(config, record_key).count)
     raw[keys.KEY_GENERATOR.name] = _key_generator(config, record_key, partition_by).value
     raw[codec.CHECKSUM_KEY] = str(codec.checksum(raw))
     return raw

@@ -11,9 +11,10 @@ from hoodoo.concurrency.heartbeat import open_instant, read_beat
 from hoodoo.concurrency.others import refuse_conflicts
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import CONFLICT_STRATEGY, ConflictStrategy
-from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.errors import NotFound
+from hoodoo.index import index_of
 from hoodoo.model.commit import CommitMetadata, OperationType
+from hoodoo.model.file_group_write import FileGroupWrite, WriteKind
 from hoodoo.model.instant import Action, InstantTime
 from hoodoo.model.names import FileId
 from hoodoo.model.plan import RequestedReplaceMetadata
@@ -24,8 +25,7 @@ from hoodoo.timeline import transitions
 from hoodoo.timeline.instants import new_time
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
-from hoodoo.write.assign import Bucket, BucketKind
-from hoodoo.write.work import Work
+from hoodoo.write.assignment import Assignment
 
 _REPLACING = frozenset(
     {
@@ -41,7 +41,7 @@ class Begun:
     """A write that has its instant."""
 
     attempt: Attempt
-    work: Work
+    assignment: Assignment
 
     @property
     def time(self) -> InstantTime:
@@ -49,10 +49,10 @@ class Begun:
 
     @property
     def replaces(self) -> bool:
-        return self.work.operation in _REPLACING
+        return self.assignment.operation in _REPLACING
 
 
-def begin(ref: TableRef, work: Work) -> Begun:
+def begin(ref: TableRef, assignment: Assignment) -> Begun:
     """Take an instant for a planned write.
 
     A conflict that is there already is found here, before any file is written.
@@ -60,23 +60,23 @@ def begin(ref: TableRef, work: Work) -> Begun:
     Order: conflict check; heartbeat; requested file; inflight file with the workload profile.
     Crash: a heartbeat without an instant, or a pending instant without files.
     """
-    operation = work.operation
+    operation = assignment.operation
     action = _action(ref, operation)
     plan = _plan(operation) if action is Action.REPLACE_COMMIT else None
     profile = CommitMetadata(
-        partition_to_write_stats=by_partition(map(_planned, work.buckets)),
+        partition_to_write_stats=by_partition(map(_planned, assignment.writes)),
         operation_type=operation,
     )
     with ExitStack() as undo:
         with transaction(ref, "begin") as txn:
-            mine = work.mine(new_time(txn))
-            check_conflicts(txn, ref, mine, planned_on=work.snapshot.timeline)
+            mine = assignment.mine(new_time(txn))
+            check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
             time, heartbeat = open_instant(txn, ref, kind=operation.value.lower())
             undo.callback(heartbeat.stop)
             requested = transitions.request(txn, time, action, plan)
             inflight = transitions.start(txn, requested, profile)
         undo.pop_all()
-    return Begun(Attempt(inflight, heartbeat), work)
+    return Begun(Attempt(inflight, heartbeat), assignment)
 
 
 def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline) -> list[Other]:
@@ -85,7 +85,7 @@ def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline
     Needs: a Txn.
     """
     strategy = ref.config.get(CONFLICT_STRATEGY)
-    if ref.config.get(INDEX_TYPE) is IndexType.BUCKET:
+    if index_of(ref).has_buckets:
         strategy = ConflictStrategy.BUCKET  # a bucket is one file group, whoever makes it
 
     def owner_of(other: InstantTime) -> str | None:
@@ -98,14 +98,14 @@ def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline
     return refuse_conflicts(txn, strategy, mine, planned_on, owner_of)
 
 
-def _planned(bucket: Bucket) -> WriteStat:
+def _planned(write: FileGroupWrite) -> WriteStat:
     """A line of the workload profile: which group will be updated; new groups have no id yet."""
     return WriteStat(
-        file_id=FileId("") if bucket.kind is BucketKind.CREATE else bucket.group.file_id,
-        prev_commit=bucket.previous.base_time if bucket.previous else NO_COMMIT,
-        partition_path=bucket.group.partition,
-        num_inserts=bucket.inserts,
-        num_update_writes=bucket.updates,
+        file_id=FileId("") if write.kind is WriteKind.CREATE else write.group.file_id,
+        prev_commit=write.previous.base_time if write.previous else NO_COMMIT,
+        partition_path=write.group.partition,
+        num_inserts=write.inserts,
+        num_update_writes=write.updates,
     )
 
 

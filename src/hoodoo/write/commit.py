@@ -18,9 +18,9 @@ from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
+from hoodoo.write.assignment import Assignment
 from hoodoo.write.begin import Begun, check_conflicts
 from hoodoo.write.key_guard import KeyGuard, LookOutside
-from hoodoo.write.work import Work
 
 _LOCKS = 3
 """How often the lock may be lost in the gate before a write gives up."""
@@ -69,13 +69,13 @@ def commit(
     checked.
     Crash: before the head is taken nothing is visible; after it the write is committed.
     """
-    work, mine = begun.work, begun.work.done(begun.time, stats)
-    schema_then = _schema_then(ref, work)  # what needs no lock is done before it is taken
-    guard = KeyGuard(ref, work, begun.time, stats, engine)
+    assignment, mine = begun.assignment, begun.assignment.done(begun.time, stats)
+    schema_then = _schema_then(ref, assignment)  # what needs no lock is done before it is taken
+    guard = KeyGuard(ref, assignment, begun.time, stats, engine)
 
     def settle() -> CommitMetadata:
         _refuse_changed(ref)
-        others = check_conflicts(txn, ref, mine, planned_on=work.snapshot.timeline)
+        others = check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
         schema = rebase_schema(mine, schema_json, others, planned_on=schema_then)
         guard.refuse_collisions(others)
         return _metadata(ref, begun, stats, schema)
@@ -104,9 +104,9 @@ def _refuse_changed(ref: TableRef) -> None:
         raise TableChanged(f"the table was changed while it was written to: {error}") from error
 
 
-def _schema_then(ref: TableRef, work: Work) -> str | None:
+def _schema_then(ref: TableRef, assignment: Assignment) -> str | None:
     """The table's schema when the write was planned; None for a table that had none yet."""
-    schema = without_meta_fields(work.snapshot.schema)
+    schema = without_meta_fields(assignment.snapshot.schema)
     return avro_from_arrow(schema, ref.properties.name) if schema.names else None
 
 
@@ -115,13 +115,13 @@ def _metadata(
 ) -> CommitMetadata:
     written = by_partition(stats)
     extra = {SCHEMA_KEY: schema_json, WRITER_KEY: str(ref.env.ids.process())}
-    operation = begun.work.operation
+    operation = begun.assignment.operation
     if begun.replaces:
         return ReplaceCommitMetadata(
             partition_to_write_stats=written,
             extra_metadata=extra,
             operation_type=operation,
-            partition_to_replace_file_ids=begun.work.replaced,
+            partition_to_replace_file_ids=begun.assignment.replaced,
         )
     return CommitMetadata(
         partition_to_write_stats=written, extra_metadata=extra, operation_type=operation

@@ -20,26 +20,23 @@ from hoodoo.config.tasks import SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.engine.base import Engine
 from hoodoo.errors import CommitUnknown, HeartbeatLost, Unsupported
-from hoodoo.format.schema import avro_from_arrow, with_meta_fields
+from hoodoo.index import index_of
 from hoodoo.model.attempt import Beat
 from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import Instant
 from hoodoo.model.stats import WriteStat
 from hoodoo.recovery.recover import abandon, before_write
 from hoodoo.rows.hashes import text_hashes
-from hoodoo.table.base import rule_of
 from hoodoo.table.ref import TableRef
-from hoodoo.table.snapshot import take_snapshot
 from hoodoo.table.writable import reopen_for_writing
+from hoodoo.write.assignment import Assignment, Target
 from hoodoo.write.begin import Begun, begin
-from hoodoo.write.bucketed import check_buckets, has_buckets
 from hoodoo.write.bulk import HASH, StreamTask, write_stream
 from hoodoo.write.commit import WriteTotals, commit
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import tidy_up
+from hoodoo.write.execute import context_of, tidy_up
 from hoodoo.write.finalize import finalize
 from hoodoo.write.prepare import checked_table, prepare
-from hoodoo.write.work import Work
 
 log = logging.getLogger("hoodoo.write")
 
@@ -50,7 +47,7 @@ class Detached:
 
     instant: Instant
     beat: Beat
-    work: Work
+    assignment: Assignment
     context: WriteContext
 
     @property
@@ -76,33 +73,21 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
     ref = reopen_for_writing(ref)
     _refuse_unsuited(ref)
     before_write(ref)
-    snapshot = take_snapshot(ref)
-    check_buckets(snapshot)
+    snapshot = Target.load(ref).snapshot
     _, schema = prepare(ref, checked_table(incoming.empty_table()), snapshot.schema)
     # The file groups that are there matter no more, and need not travel.
-    work = Work(OperationType.BULK_INSERT, replace(snapshot, groups=()), schema)
-    begun = begin(ref, work)
+    assignment = Assignment(OperationType.BULK_INSERT, replace(snapshot, groups=()), schema)
+    begun = begin(ref, assignment)
     heartbeat = begun.attempt.heartbeat
     heartbeat.stop()
-    beat, full = heartbeat.attempt, with_meta_fields(schema)
-    context = WriteContext(
-        ref=ref,
-        requested_time=begun.time,
-        by_key=False,
-        schema=schema,
-        schema_json=avro_from_arrow(schema, ref.properties.name),
-        read_rule=rule_of(ref.properties, full, tuple(full.names)),
-        epoch=beat.epoch,
-        repeats=True,
-        write_id=f"{begun.time}/{beat.owner}",
-    )
-    return Detached(begun.attempt.instant, beat, work, context)
+    context = context_of(ref, begun, repeats=True)
+    return Detached(begun.attempt.instant, heartbeat.attempt, assignment, context)
 
 
 def _refuse_unsuited(ref: TableRef) -> None:
     """Rows are written where they are, so nothing can be asked for that moves them."""
     config = ref.config
-    if has_buckets(ref):
+    if index_of(ref).has_buckets:
         reason = "with a bucket index, rows must come to the file group of their bucket"
     elif config.get(COMBINE_BEFORE_INSERT):
         reason = f"{COMBINE_BEFORE_INSERT.name}=true: rows of one key must meet"
@@ -149,7 +134,7 @@ def commit_detached(write: Detached, stats: Sequence[WriteStat], engine: Engine)
     except HeartbeatLost:
         abandon_detached(write)
         raise
-    begun = Begun(write.attempt(heartbeat), write.work)
+    begun = Begun(write.attempt(heartbeat), write.assignment)
     try:
         epoch, schema_json = write.context.epoch, write.context.schema_json
         stats = finalize(ref.env, time, stats, epoch=epoch, repeats=True)
@@ -162,7 +147,7 @@ def commit_detached(write: Detached, stats: Sequence[WriteStat], engine: Engine)
         abandon(ref, begun.attempt)
         raise
     tidy_up(ref, begun, repeats=True)
-    operation, totals = write.work.operation.value, WriteTotals.of(stats)
+    operation, totals = write.assignment.operation.value, WriteTotals.of(stats)
     log.info("committed time=%s operation=%s %s", time, operation, totals)
     return completed
 

@@ -7,28 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from hoodoo.concurrency.markers import delete_markers
 from hoodoo.engine.base import Engine
 from hoodoo.env import Env
 from hoodoo.errors import CommitUnknown, StorageError
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields
 from hoodoo.model.commit import OperationType
+from hoodoo.model.file_group_write import FileGroupWrite
 from hoodoo.model.instant import Instant
 from hoodoo.model.stats import WriteStat
 from hoodoo.recovery.recover import abandon
-from hoodoo.table.base import ReadRule, SliceRead, rule_of
+from hoodoo.table.base import SliceRead, rule_of
 from hoodoo.table.read import slice_reads
 from hoodoo.table.ref import TableRef
-from hoodoo.write.assign import Bucket
+from hoodoo.write.assignment import Assignment
 from hoodoo.write.begin import Begun, begin
 from hoodoo.write.commit import CommitResult, WriteTotals, commit
 from hoodoo.write.completion import delete_completions
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, WriteContext, announce_all, run_handle
 from hoodoo.write.plan import Planned
-from hoodoo.write.work import Work
 
 log = logging.getLogger("hoodoo.write")
 
@@ -56,14 +54,14 @@ Stage = Callable[[WriteContext], Sequence[WriteStat]]
 
 
 def execute(
-    ref: TableRef, work: Work, stage: Stage, engine: Engine, phases: Phases
+    ref: TableRef, assignment: Assignment, stage: Stage, engine: Engine, phases: Phases
 ) -> CommitResult:
     """Carry a planned write out, from its instant to its commit.
 
     A write that fails is rolled back at once, unless it may have been committed all the same.
     """
     with phases.timed("begin"):
-        begun = begin(ref, work)
+        begun = begin(ref, assignment)
     try:
         completed, stats = _write_and_commit(ref, begun, stage, engine, phases)
     except CommitUnknown:
@@ -78,7 +76,7 @@ def execute(
     log.info(
         "committed time=%s operation=%s %s %s",
         completed.requested_time,
-        work.operation.value,
+        assignment.operation.value,
         totals,
         " ".join(f"{phase}_s={took:.3f}" for phase, took in phases.seconds.items()),
     )
@@ -88,21 +86,10 @@ def execute(
 def _write_and_commit(
     ref: TableRef, begun: Begun, stage: Stage, engine: Engine, phases: Phases
 ) -> tuple[Instant, Sequence[WriteStat]]:
-    work, heartbeat = begun.work, begun.attempt.heartbeat
-    schema_json = avro_from_arrow(work.schema, ref.properties.name)
+    heartbeat = begun.attempt.heartbeat
     with phases.timed("write"):
         heartbeat.phase = "write"
-        context = WriteContext(
-            ref=ref,
-            requested_time=begun.time,
-            by_key=work.operation in _BY_KEY,
-            schema=work.schema,
-            schema_json=schema_json,
-            read_rule=_read_rule(ref, work.schema),
-            epoch=heartbeat.attempt.epoch,
-            repeats=engine.repeats,
-            write_id=f"{begun.time}/{heartbeat.attempt.owner}",
-        )
+        context = context_of(ref, begun, repeats=engine.repeats)
         stats = stage(context)
     heartbeat.check()  # whoever lost the instant need not go on
     with phases.timed("finalize"):
@@ -110,7 +97,7 @@ def _write_and_commit(
         stats = finalize(ref.env, begun.time, stats, epoch=context.epoch, repeats=context.repeats)
     with phases.timed("commit"):
         heartbeat.phase = "commit"
-        completed = commit(ref, begun, engine, stats, schema_json=schema_json)
+        completed = commit(ref, begun, engine, stats, schema_json=context.schema_json)
     return completed, stats
 
 
@@ -130,12 +117,12 @@ def tidy_up(ref: TableRef, begun: Begun, *, repeats: bool) -> None:
 
 
 def local_stage(planned: Planned, engine: Engine) -> Stage:
-    """The stage of a write whose rows are at hand: a handle for each bucket, on the engine."""
+    """The stage of a write whose rows are at hand: a handle for each file group, on the engine."""
 
     def write(context: WriteContext) -> list[WriteStat]:
         tasks = [
-            HandleTask(context, bucket, planned.changes[bucket.index], read)
-            for bucket, read in bucket_reads(planned.work, context)
+            HandleTask(context, write, planned.changes[write.index], read)
+            for write, read in previous_reads(planned.assignment, context)
         ]
         if not engine.repeats:  # else each attempt has files of its own to announce
             tasks = announce_all(tasks)
@@ -144,16 +131,30 @@ def local_stage(planned: Planned, engine: Engine) -> Stage:
     return write
 
 
-def bucket_reads(work: Work, context: WriteContext) -> Iterator[tuple[Bucket, SliceRead | None]]:
-    """Each bucket with how to read what its file group holds so far."""
-    for bucket in work.buckets:
+def previous_reads(
+    assignment: Assignment, context: WriteContext
+) -> Iterator[tuple[FileGroupWrite, SliceRead | None]]:
+    """Each file group to write, with how to read what it holds so far."""
+    for write in assignment.writes:
         read = None
-        if bucket.previous is not None:
-            read = slice_reads(work.snapshot, context.read_rule, [bucket.previous])[0]
-        yield bucket, read
+        if write.previous is not None:
+            read = slice_reads(assignment.snapshot, context.read_rule, [write.previous])[0]
+        yield write, read
 
 
-def _read_rule(ref: TableRef, schema: pa.Schema) -> ReadRule:
-    """Old rows are read in the schema of the new file."""
-    full = with_meta_fields(schema)
-    return rule_of(ref.properties, full, tuple(full.names))
+def context_of(ref: TableRef, begun: Begun, *, repeats: bool) -> WriteContext:
+    """What all handles of a write share, once it has its instant."""
+    assignment, attempt = begun.assignment, begun.attempt.heartbeat.attempt
+    full = with_meta_fields(assignment.schema)
+    return WriteContext(
+        ref=ref,
+        requested_time=begun.time,
+        by_key=assignment.operation in _BY_KEY,
+        schema=assignment.schema,
+        schema_json=avro_from_arrow(assignment.schema, ref.properties.name),
+        # Old rows are read in the schema of the new file.
+        read_rule=rule_of(ref.properties, full, tuple(full.names)),
+        epoch=attempt.epoch,
+        repeats=repeats,
+        write_id=f"{begun.time}/{attempt.owner}",
+    )

@@ -1,4 +1,4 @@
-"""The executor side of a write: one bucket's rows -> one file group's new files and their stats.
+"""The executor side of a write: the rows of one file group -> its new files and their stats.
 
 `run_handle` needs nothing but its task, and runs in this process or on Spark's executors.
 """
@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from hoodoo.concurrency.markers import announce
 from hoodoo.config.concurrency import MarkerType
 from hoodoo.format.completion import Digest
+from hoodoo.model.file_group_write import FileGroupWrite, WriteKind
 from hoodoo.model.names import BaseFileName, LogFileName, MarkerKind, MarkerName
 from hoodoo.model.paths import join
 from hoodoo.model.stats import RuntimeStats, WriteStat
 from hoodoo.rows.merge import Changes
 from hoodoo.table.base import SliceRead
 from hoodoo.table.merged import deleted_keys
-from hoodoo.write.assign import Bucket, BucketKind
 from hoodoo.write.base_files import BaseFiles
 from hoodoo.write.context import WriteContext
 from hoodoo.write.log_file import encode_changes
@@ -34,14 +34,14 @@ __all__ = ["Digest", "HandleTask", "WriteContext", "announce_all", "run_handle"]
 
 @dataclass(frozen=True, slots=True)
 class HandleTask:
-    """One bucket and its rows; rows flagged as deleted in `changes` are deletes.
+    """One file group to write and its rows; rows flagged as deleted in `changes` are deletes.
 
-    `attempt` tells the attempts at one bucket apart. `announced` is a file that the handle need
+    `attempt` tells the attempts at it apart. `announced` is a file that the handle need
     not announce any more. `digest` is of the rows as they came, before any were combined.
     """
 
     context: WriteContext
-    bucket: Bucket
+    write: FileGroupWrite
     changes: Changes
     previous: SliceRead | None = None
     attempt: int = 0
@@ -50,14 +50,14 @@ class HandleTask:
 
     def at_attempt(self, number: int) -> HandleTask:
         """The task for one of several attempts, which all get the same rows."""
-        same = self.digest or Digest(self.changes.num_rows, self.bucket.index)
+        same = self.digest or Digest(self.changes.num_rows, self.write.index)
         return replace(self, attempt=number, announced=None, digest=same)
 
     def outputs(self) -> Outputs:
         """The files of this attempt."""
         return Outputs(
             self.context,
-            index=self.bucket.index,
+            index=self.write.index,
             attempt=self.attempt,
             announced=self.announced,
         )
@@ -80,7 +80,7 @@ def announce_all(tasks: Sequence[HandleTask]) -> list[HandleTask]:
 
 
 def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:
-    """Write a bucket's files and tell what was written.
+    """Write the files of a file group and tell what was written.
 
     Order: partition metadata; for each file its marker, then the file, hidden; all files
     published. That of `write_once` around it.
@@ -93,19 +93,18 @@ def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:
         started = clock.monotonic()
         stats = _make(task, outputs)
         took_ms = int((clock.monotonic() - started) * 1000)
-        runtime = _runtime(task.bucket.kind, took_ms)
+        runtime = _runtime(task.write.kind, took_ms)
         return tuple(replace(stat, runtime_stats=runtime) for stat in stats), task.digest
 
-    name = f"{task.bucket.index}-{task.bucket.group.file_id}"
+    name = f"{task.write.index}-{task.write.group.file_id}"
     return write_once(outputs, name, make, lambda: task.digest)
 
 
 def _make(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
-    match task.bucket.kind:
-        case BucketKind.CREATE:
-            outputs.ensure_partition(task.bucket.group.partition)
+    match task.write.kind:
+        case WriteKind.CREATE:
             return _create(task, outputs)
-        case BucketKind.APPEND if not _resurrects(task):
+        case WriteKind.APPEND if not _resurrects(task):
             return _append(task, outputs)
         case _:
             return _merge(task, outputs)
@@ -127,42 +126,45 @@ def _resurrects(task: HandleTask) -> bool:
     return bool(pc.any(pc.is_in(rows, value_set=gone)).as_py())
 
 
-def _runtime(kind: BucketKind, took_ms: int) -> RuntimeStats:
-    created = took_ms if kind is BucketKind.CREATE else 0
+def _runtime(kind: WriteKind, took_ms: int) -> RuntimeStats:
+    created = took_ms if kind is WriteKind.CREATE else 0
     return RuntimeStats(
         total_scan_time=0, total_create_time=created, total_upsert_time=took_ms - created
     )
 
 
 def _first_file(task: HandleTask) -> MarkerName:
-    group, time, token = task.bucket.group, task.context.requested_time, task.outputs().token
+    group, time, token = task.write.group, task.context.requested_time, task.outputs().token
     name: BaseFileName | LogFileName = BaseFileName(group.file_id, token, time)
-    if task.bucket.kind is BucketKind.APPEND:
+    if task.write.kind is WriteKind.APPEND:
         name = LogFileName(group.file_id, time, 1, token)
     return MarkerName(join(group.partition, str(name)), _marker_kind(task))
 
 
 def _marker_kind(task: HandleTask) -> MarkerKind:
     """Log files are new files like others: APPEND is for tables below version 8."""
-    return MarkerKind.MERGE if task.bucket.kind is BucketKind.MERGE else MarkerKind.CREATE
+    return MarkerKind.MERGE if task.write.kind is WriteKind.MERGE else MarkerKind.CREATE
 
 
 def _create(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     """Write rows as the base file of a new file group, or of several where one grows too large."""
-    group, rows = task.bucket.group, rows_to_add(task.changes)
-    files = BaseFiles(outputs, group, MarkerKind.CREATE, rolls_over=task.bucket.rolls_over)
+    group, rows = task.write.group, rows_to_add(task.changes)
+    if not rows.num_rows:  # all of them are marked as deleted
+        return []
+    outputs.ensure_partition(group.partition)
+    files = BaseFiles(outputs, group, MarkerKind.CREATE, rolls_over=task.write.rolls_over)
     files.write(with_meta(task.context, rows, group.partition, index=outputs.index, first=0))
     return [file.as_insert(group.partition) for file in files.end()]
 
 
 def _merge(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     """Write the rows of a file group, with changes merged into them, as its next base file."""
-    group, previous = task.bucket.group, task.bucket.previous
+    group, previous = task.write.group, task.write.previous
     assert previous is not None
     files = BaseFiles(outputs, group, _marker_kind(task), rolls_over=False)
     assert task.previous is not None
     # Rows that go to logs are merged by key when they are read, whatever wrote them.
-    by_key = task.context.by_key or task.bucket.kind is BucketKind.APPEND
+    by_key = task.context.by_key or task.write.kind is WriteKind.APPEND
     merging = Merging(task.context, task.previous, task.changes, by_key)
     for rows in merging.rows(index=outputs.index):
         files.write(rows, merging.keys)
@@ -186,7 +188,7 @@ def _merge(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
 
 def _append(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     """Write changes as one log file."""
-    context, group = task.context, task.bucket.group
+    context, group = task.context, task.write.group
     content = encode_changes(context, group, task.changes, index=outputs.index)
     name = LogFileName(group.file_id, context.requested_time, 1, outputs.token)
     outputs.open(group.partition, name, _marker_kind(task)).write(content.data)

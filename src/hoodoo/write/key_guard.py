@@ -20,6 +20,8 @@ from hoodoo.config.concurrency import KEY_GUARD
 from hoodoo.engine.base import Engine
 from hoodoo.errors import WriteConflict
 from hoodoo.format.schema import RECORD_KEY, with_meta_fields
+from hoodoo.index import index_of
+from hoodoo.index.slice_keys import find_keys
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import BaseFile, FileGroupId, FileSlice, parse_data_file
 from hoodoo.model.instant import InstantTime
@@ -29,9 +31,7 @@ from hoodoo.model.stats import WriteStat
 from hoodoo.rows import merge
 from hoodoo.table.base import SliceRead, read_base, rule_of
 from hoodoo.table.ref import TableRef
-from hoodoo.write.bucketed import has_buckets
-from hoodoo.write.lookup import find_keys
-from hoodoo.write.work import Work, has_global_keys
+from hoodoo.write.assignment import Assignment
 
 _KEYS_NAMED = 3
 
@@ -49,7 +49,7 @@ class KeyGuard:
     """Watches the keys that one write inserts; each write of others is looked at once."""
 
     ref: TableRef
-    work: Work
+    assignment: Assignment
     time: InstantTime
     stats: Sequence[WriteStat]
     engine: Engine
@@ -95,7 +95,7 @@ class KeyGuard:
         tasks = [
             _Overlap(self._read(slice_, seen), tuple(near))
             for slice_ in added_slices(others)
-            if (near := _near(mine, slice_.group.partition, is_global=has_global_keys(self.ref)))
+            if (near := _near(mine, slice_.group.partition, is_global=index_of(self.ref).is_global))
         ]
         found = self.engine.map(find_overlap, tasks)
         return sorted({key for keys in found for key in keys.to_pylist()})
@@ -103,15 +103,15 @@ class KeyGuard:
     def _places(self) -> set[PartitionPath] | None:
         """Where a second row of a key would be one too many; None is everywhere."""
         inserted = self._inserted()
-        if has_global_keys(self.ref) and inserted:
+        if index_of(self.ref).is_global and inserted:
             return None
         return set(inserted)
 
     def _inserted(self) -> Mapping[PartitionPath, list[_Inserted]]:
         """The base files with new keys, if the write promises to insert each key once."""
-        if not _promises(self.ref, self.work.operation):
+        if not _promises(self.ref, self.assignment.operation):
             return {}
-        before = {slice_.group: slice_ for slice_ in self.work.snapshot.slices()}
+        before = {slice_.group: slice_ for slice_ in self.assignment.snapshot.slices()}
         found: dict[PartitionPath, list[_Inserted]] = {}
         for stat in self.stats:
             place, name = stat.partition_path, stat.file_name
@@ -120,7 +120,7 @@ class KeyGuard:
             file = parse_data_file(place, name, stat.file_size_in_bytes)
             assert isinstance(file, BaseFile)
             old = before.get(FileGroupId(place, stat.file_id))
-            read = self._read(old, self.work.snapshot.visibility) if old is not None else None
+            read = self._read(old, self.assignment.snapshot.visibility) if old is not None else None
             found.setdefault(place, []).append(_Inserted(file, read))
         return found
 
@@ -174,7 +174,7 @@ def _promises(ref: TableRef, operation: OperationType) -> bool:
     """Whether a write promises one row a key; two writes of a bucket conflict as it is."""
     if operation is not OperationType.UPSERT or not ref.config.get(KEY_GUARD):
         return False
-    return not has_buckets(ref)
+    return not index_of(ref).has_buckets
 
 
 def added_slices(others: Sequence[Other]) -> list[FileSlice]:

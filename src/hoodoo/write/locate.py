@@ -1,260 +1,264 @@
-"""Where keys live: incoming rows -> the file groups that hold their keys, by the table's index."""
+"""Where rows go whose keys are in this process: an engine carries the keys to the files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.config.index import (
-    INDEX_TYPE,
-    PRUNE_BY_RANGES,
-    UPDATE_PARTITION_PATH,
-    IndexType,
-    bucket_rule,
-)
 from hoodoo.engine.base import Engine
-from hoodoo.errors import naming
-from hoodoo.format.log.blocks import BlockType
-from hoodoo.format.log.data import decode_data
 from hoodoo.format.schema import RECORD_KEY
-from hoodoo.model.buckets import bucket_of
+from hoodoo.index import Index
+from hoodoo.index.matches import IN_NEW, Flags, Matches, Positions, Targets, keep_alive
+from hoodoo.index.slice_keys import SliceKeys, are_in
+from hoodoo.model.file_group_write import Counts, Destination, Route
 from hoodoo.model.files import FileSlice
+from hoodoo.model.merge import MergeRule
 from hoodoo.model.paths import PartitionPath
 from hoodoo.rows import merge
-from hoodoo.rows.buckets import bucket_numbers
-from hoodoo.rows.merge import Changes
-from hoodoo.table.base import SliceRead, read_base
-from hoodoo.table.merged import log_blocks, merged_rows
+from hoodoo.table.base import SliceRead
 from hoodoo.table.read import read_rule, read_slice, slice_reads
 from hoodoo.table.snapshot import Snapshot
-from hoodoo.write.lookup import KeySearch, SliceKeys, in_common, search
+from hoodoo.write.assignment import Target
 from hoodoo.write.prepare import Incoming
 
-Positions = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+_NONE: Positions = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Which of the incoming rows go to each slice, and which have no slice yet.
+    """The destination of each incoming row, by position. A key may have several.
 
-    A key may be in several slices: in several partitions, or inserted twice. `leaving` are the
-    rows whose keys go away from each slice, to the partition of the row.
+    `leaving`: rows whose keys go away from a destination, to the partition of the row.
     """
 
-    slices: Sequence[FileSlice]
-    rows_of: Sequence[Positions]
-    nowhere: Positions
-    leaving: Sequence[Positions]
+    rows: Mapping[Destination, Positions]
+    leaving: Mapping[Destination, Positions]
+
+    @property
+    def counts(self) -> Counts:
+        """How many rows each destination gets."""
+        both = dict.fromkeys((*self.rows, *self.leaving))
+        return {d: len(self.rows.get(d, _NONE)) + len(self.leaving.get(d, _NONE)) for d in both}
+
+    def only(self, present: AbstractSet[Destination]) -> Located:
+        """Without destinations that are not there yet."""
+        return replace(self, rows={d: r for d, r in self.rows.items() if d in present})
+
+    def without_new(self, unwanted: Flags, present: AbstractSet[Destination]) -> Located:
+        """Without rows that are unwanted where their key is in no file group."""
+        rows = {d: r if d in present else r[~unwanted[r]] for d, r in self.rows.items()}
+        return replace(self, rows=_filled(rows))
+
+    def routed(self, routes: Sequence[Route]) -> dict[int, Positions]:
+        """The rows of each file group, by the number of its write."""
+        return _routed(self.rows, routes)
+
+    def routed_away(self, routes: Sequence[Route]) -> dict[int, Positions]:
+        """The rows whose keys leave each file group, by the number of its write."""
+        return _routed(self.leaving, routes)
 
 
-def all_new(count: int) -> Located:
-    """What is known of rows whose keys nobody looked for."""
-    return Located((), (), np.arange(count, dtype=np.int64), ())
+def _routed(rows: Mapping[Destination, Positions], routes: Sequence[Route]) -> dict[int, Positions]:
+    shares: dict[int, list[Positions]] = {}
+    for route in routes:
+        found = rows.get(route.destination, _NONE)
+        first, end = (len(found) * share // route.of for share in (route.first, route.end))
+        shares.setdefault(route.write, []).append(found[first:end])
+    return {write: np.concatenate(found) for write, found in shares.items()}
 
 
-def _staying(slices: Sequence[FileSlice], rows_of: Sequence[Positions], count: int) -> Located:
-    """Of so many rows, these belong to the slices, and none leaves one."""
-    none = np.zeros(0, np.int64)
-    return Located(slices, rows_of, _others(rows_of, count), [none] * len(slices))
+def locate_new(index: Index, incoming: Incoming) -> Located:
+    """Rows that are new whatever keys there are: inserts."""
+    return Located(_by_label(index, incoming, [None]), {})
 
 
 def locate(
-    snapshot: Snapshot,
+    target: Target,
     incoming: Incoming,
     engine: Engine,
     *,
+    deletes: bool = False,
     in_all_partitions: bool = False,
-    only_live: bool = False,
 ) -> Located:
-    """Find the file groups of each row's key, in the row's partition or in all of them.
+    """The destinations of rows by their keys, in the row's partition or in all of them.
 
-    `only_live` passes over keys that logs have deleted.
+    With `deletes`, keys that are nowhere or were deleted before have no destination.
     """
-    index = snapshot.ref.config.get(INDEX_TYPE)
-    if index is IndexType.BUCKET:
-        return in_buckets(snapshot, incoming, in_all_partitions=in_all_partitions)
-    if index is IndexType.GLOBAL_SIMPLE and not in_all_partitions:
-        return _anywhere(snapshot, incoming, engine)
-    slices, asked = _asked(snapshot, incoming, in_all_partitions=in_all_partitions)
-    keys = {partition: incoming.keys.take(pa.array(rows)) for partition, rows in asked.items()}
+    snapshot, index = target.snapshot, target.index
+    if not index.searches_files:
+        places = [slice_.group.partition for slice_ in snapshot.slices()]
+        unique = [*dict.fromkeys(places)] if in_all_partitions else [None]
+        found = Located(_by_label(index, incoming, unique), {})
+        return found.only(index.destinations(snapshot.slices()).keys()) if deletes else found
+    slices, matches = _search(snapshot, index, incoming, engine, anywhere=in_all_partitions)
+    if index.compares_ordering and not in_all_partitions:
+        newer = _find_newer(snapshot, incoming, slices, matches, engine)
+        matches = replace(matches, newer=newer)
+    targets = keep_alive(matches) if deletes else index.choose(matches)
+    located = _to_slices(index, slices, targets)
+    return located if deletes else _with_new(located, incoming, targets)
+
+
+def _search(
+    snapshot: Snapshot, index: Index, incoming: Incoming, engine: Engine, *, anywhere: bool
+) -> tuple[list[FileSlice], Matches]:
+    """Which of the incoming keys each slice has; `anywhere`: rows do not tell their partition."""
+    slices, every = snapshot.slices(), np.arange(incoming.num_rows, dtype=np.int64)
+    if anywhere or index.is_global:
+        asked = {slice_.group.partition: every for slice_ in slices}
+        keys = dict.fromkeys(asked, incoming.keys)
+    else:
+        by_text = positions_by_text(incoming.partitions)
+        asked = {PartitionPath(place): rows for place, rows in by_text.items()}
+        slices = [slice_ for slice_ in slices if slice_.group.partition in asked]
+        keys = {place: incoming.keys.take(pa.array(rows)) for place, rows in asked.items()}
     reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
-    by_footer = index is IndexType.BLOOM
-    probe = _Probe(keys, by_footer, by_range=snapshot.ref.config.get(PRUNE_BY_RANGES))
-    live, dead = [], []
-    for slice_, (lives, is_dead) in zip(slices, engine.map(probe, reads), strict=True):
-        rows = asked[slice_.group.partition]
-        live.append(rows[lives])
-        dead.append(rows[is_dead])
-    rows_of = live if only_live else _where_known(live, dead, incoming.num_rows)
-    return _staying(slices, rows_of, incoming.num_rows)
+    found = engine.map(_Search(index.search, keys), reads)
+    parts = [(_NONE, _NONE, np.zeros(0, bool), np.zeros(0, bool))]
+    for number, (slice_, (positions, alive)) in enumerate(zip(slices, found, strict=True)):
+        rows = asked[slice_.group.partition][positions]
+        own = np.ones(len(rows), bool)
+        if index.is_global and not anywhere:
+            own = _numpy(pc.equal(incoming.partitions.take(pa.array(rows)), slice_.group.partition))
+        parts.append((rows, np.full(len(rows), number, np.int64), alive, own))
+    rows, numbers, alive, own = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return slices, Matches(rows, numbers, alive, own, newer=np.zeros(len(rows), bool))
 
 
 @dataclass(frozen=True, slots=True)
-class _Probe:
-    """Looks for the keys of a slice's partition in it: which live there, which were deleted.
+class _Search:
+    """Looks for the keys of a slice's partition in it.
 
-    All keys travel with the task, once, and only the positions of those that were found come back.
+    All keys travel with the task, once; positions come back, and which of those keys live there.
     """
 
+    search: Callable[[SliceRead, pa.Array], SliceKeys]
     keys: Mapping[PartitionPath, pa.Array]
-    by_footer: bool
-    by_range: bool
 
-    def __call__(self, read: SliceRead) -> tuple[Positions, Positions]:
+    def __call__(self, read: SliceRead) -> tuple[Positions, Flags]:
         keys = self.keys[read.slice.group.partition]
-        found = search(KeySearch(read, keys, self.by_range)) if self.by_footer else slice_keys(read)
-        lives = in_common(keys, found.alive)
+        found = self.search(read, keys)
+        present = np.flatnonzero(are_in(keys, found.present))
         if found.live is None:
-            return np.flatnonzero(lives), np.zeros(0, np.int64)
-        return np.flatnonzero(lives), np.flatnonzero(in_common(keys, found.present) & ~lives)
+            return present, np.ones(len(present), bool)
+        return present, are_in(keys.take(pa.array(present)), found.live)
 
 
-def _where_known(
-    live: Sequence[Positions], dead: Sequence[Positions], count: int
-) -> list[Positions]:
-    """Rows go where their key lives; if it does so nowhere, to where it was deleted."""
-    lives = np.zeros(count, bool)
-    for rows in live:
-        lives[rows] = True
-    return [
-        np.union1d(here, gone[~lives[gone]]) if len(gone) else here
-        for here, gone in zip(live, dead, strict=True)
-    ]
-
-
-def in_buckets(
-    snapshot: Snapshot, incoming: Incoming, *, in_all_partitions: bool = False
-) -> Located:
-    """The bucket index: each row belongs to the slice that has the number of its key's hash."""
-    rule = bucket_rule(snapshot.ref.config, snapshot.ref.properties.keys.record_fields)
-    numbers = bucket_numbers(incoming.keys, rule)
-    slices, asked = _asked(snapshot, incoming, in_all_partitions=in_all_partitions)
-    rows_of = []
-    for slice_ in slices:
-        rows = asked[slice_.group.partition]
-        rows_of.append(rows[numbers[rows] == bucket_of(slice_.group.file_id)])
-    return _staying(slices, rows_of, incoming.num_rows)
-
-
-def _asked(
-    snapshot: Snapshot, incoming: Incoming, *, in_all_partitions: bool
-) -> tuple[list[FileSlice], dict[PartitionPath, Positions]]:
-    """The slices that may have keys of incoming rows, and which rows to ask their partition for."""
-    slices = snapshot.slices()
-    every = np.arange(incoming.num_rows, dtype=np.int64)
-    if in_all_partitions:
-        return slices, {slice_.group.partition: every for slice_ in slices}
-    asked = positions_by_partition(incoming, every)
-    return [slice_ for slice_ in slices if slice_.group.partition in asked], asked
-
-
-def positions_by_partition(
-    incoming: Incoming, positions: Positions
-) -> dict[PartitionPath, Positions]:
-    """Some rows by the partition that they belong to, in order."""
-    encoded = incoming.partitions.take(pa.array(positions)).dictionary_encode()
-    codes = encoded.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
-    return {
-        PartitionPath(partition): positions[order[bounds[n] : bounds[n + 1]]]
-        for n, partition in enumerate(encoded.dictionary.to_pylist())
-    }
-
-
-def _others(rows_of: Sequence[Positions], count: int) -> Positions:
-    """The rows that are in none of these."""
-    left = np.ones(count, bool)
-    for rows in rows_of:
-        left[rows] = False
-    return np.flatnonzero(left)
-
-
-def _are_in(keys: pa.Array, known: pa.Array) -> Flags:
-    return np.asarray(pc.is_in(keys, value_set=known).to_numpy(zero_copy_only=False), bool)
-
-
-# -- the global index -------------------------------------------------------------------------
-
-
-def _anywhere(snapshot: Snapshot, incoming: Incoming, engine: Engine) -> Located:
-    """The global index: a key is one row of the table, in whatever partition.
-
-    A row whose key lives in another partition moves to its own, unless it is the older one; or, by
-    the settings, it is written where its key lives.
-    """
-    slices = snapshot.slices()
-    reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
-    live: list[Positions] = []  # in the row's own partition
-    dead: list[Positions] = []
-    away: list[Positions] = []  # alive in another one
-    for slice_, keys in zip(slices, engine.map(slice_keys, reads), strict=True):
-        own = _are_in(incoming.partitions, pa.array([slice_.group.partition]))
-        lives = _are_in(incoming.keys, keys.alive)
-        live.append(np.flatnonzero(lives & own))
-        dead.append(np.flatnonzero(_are_in(incoming.keys, keys.present) & ~lives & own))
-        away.append(np.flatnonzero(lives & ~own))
-    if not snapshot.ref.config.get(UPDATE_PARTITION_PATH):
-        anywhere = [np.union1d(here, there) for here, there in zip(live, away, strict=True)]
-        rows_of = _where_known(anywhere, dead, incoming.num_rows)
-        return _staying(slices, rows_of, incoming.num_rows)
-    late = _outdated(snapshot, incoming, slices, away, engine)
-    known = _where_known(live, dead, incoming.num_rows)
-    nowhere = _others([*known, np.flatnonzero(late)], incoming.num_rows)
-    rows_of = [rows[~late[rows]] for rows in known]
-    return Located(slices, rows_of, nowhere, [rows[~late[rows]] for rows in away])
-
-
-def _outdated(
+def _find_newer(
     snapshot: Snapshot,
     incoming: Incoming,
     slices: Sequence[FileSlice],
-    away: Sequence[Positions],
+    matches: Matches,
     engine: Engine,
 ) -> Flags:
-    """Which rows are older than the one that has their key in another partition."""
-    rule, schema = snapshot.ref.properties.merge, snapshot.schema
-    late = np.zeros(incoming.num_rows, bool)
-    asked = [(s, rows) for s, rows in zip(slices, away, strict=True) if len(rows)]
-    if not rule.by_event_time or not asked:
-        return late
-    fields = [f if f in schema.names else f.split(".")[0] for f in rule.ordering_fields]
-    read = read_rule(snapshot, columns=[RECORD_KEY, *dict.fromkeys(fields)])
-    stored = engine.map(read_slice, slice_reads(snapshot, read, [s for s, _ in asked]))
+    """Which of the matches in other partitions are of stored rows that are newer."""
+    rule = snapshot.ref.properties.merge
+    newer = np.zeros(len(matches.rows), bool)
+    away = np.flatnonzero(matches.alive & ~matches.own)
     ordering = merge.ordering_columns(incoming.rows, rule)
-    for (_, rows), there in zip(asked, stored, strict=True):
-        taken, none = pa.array(rows), np.zeros(len(rows), bool)
-        order = tuple(column.take(taken) for column in ordering)
-        changes = Changes(incoming.keys.take(taken), order, none, none, pa.table({"row": rows}))
-        merger = merge.Merger(changes)
-        merger.keep(there, there.column(RECORD_KEY), rule)
-        late[np.setdiff1d(rows, merger.rest().column("row").to_numpy())] = True
-    return late
+    read = read_rule(snapshot, columns=[RECORD_KEY, *ordering_roots(snapshot.schema, rule)])
+    asked = _positions_by_code(matches.slices[away], away)
+    tasks = []
+    for number, entries in asked.items():
+        rows = pa.array(matches.rows[entries])
+        (slice_read,) = slice_reads(snapshot, read, [slices[number]])
+        values = tuple(column.take(rows) for column in ordering)
+        tasks.append(_Compare(slice_read, incoming.keys.take(rows), values))
+    for entries, found in zip(asked.values(), engine.map(are_stored_newer, tasks), strict=True):
+        newer[entries] = found
+    return newer
 
 
-# -- keys of a slice --------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Compare:
+    """A slice, keys that live in it, and the ordering values of the incoming rows."""
+
+    read: SliceRead
+    keys: pa.Array
+    ordering: tuple[pa.Array, ...]
 
 
-def slice_keys(task: SliceRead) -> SliceKeys:
-    """All keys in a slice's files, deleted ones too."""
-    wanted = pa.schema([task.rule.schema.field(RECORD_KEY)])
-    parts = []
-    if task.slice.base is not None:
-        parts.append(read_base(task.env, task.slice.base, task.rule, wanted))
-    if not task.slice.logs:
-        return SliceKeys(merge.one_array(parts[0].column(RECORD_KEY)))
-    for path, block in log_blocks(task):
-        if block.type is not BlockType.DELETE:
-            with naming(path):
-                parts.append(decode_data(block, columns=[RECORD_KEY]).select([RECORD_KEY]))
-    present = (
-        pa.concat_tables(parts).column(RECORD_KEY) if parts else pa.chunked_array([[]], pa.string())
+def are_stored_newer(task: _Compare) -> Flags:
+    """For each key, whether the stored row is newer than the incoming one: what engines run."""
+    stored = read_slice(task.read)
+    at = pc.index_in(task.keys, value_set=merge.one_array(stored.column(RECORD_KEY)))
+    older = [c.take(at) for c in merge.ordering_columns(stored, task.read.rule.merge)]
+    return merge.are_greater(older, task.ordering)
+
+
+def ordering_roots(schema: pa.Schema, rule: MergeRule) -> list[str]:
+    """The columns that hold the ordering fields, which may be inside structs."""
+    fields = rule.ordering_fields if rule.by_event_time else ()
+    return list(dict.fromkeys(f if f in schema.names else f.split(".")[0] for f in fields))
+
+
+def _to_slices(index: Index, slices: Sequence[FileSlice], targets: Targets) -> Located:
+    """The destinations of rows whose keys were found."""
+    destinations = list(index.destinations(slices))
+    goes = ~targets.deletes & (targets.slices != IN_NEW)
+    by_slice = _positions_by_code(targets.slices[goes], targets.rows[goes])
+    away = _positions_by_code(targets.slices[targets.deletes], targets.rows[targets.deletes])
+    return Located(
+        {destinations[number]: np.sort(rows) for number, rows in by_slice.items()},
+        {destinations[number]: np.sort(rows) for number, rows in away.items()},
     )
-    live = merge.one_array(merged_rows(task).column(RECORD_KEY))
-    return SliceKeys(pc.unique(present), live)
+
+
+def _with_new(located: Located, incoming: Incoming, targets: Targets) -> Located:
+    """Rows without a target are new in their partition."""
+    is_new = np.ones(incoming.num_rows, bool)
+    is_new[targets.dropped] = False
+    for rows in located.rows.values():
+        is_new[rows] = False
+    new = np.flatnonzero(is_new)
+    by_partition = positions_by_text(incoming.partitions.take(pa.array(new)))
+    fresh = {Destination(PartitionPath(p)): new[rows] for p, rows in by_partition.items()}
+    return replace(located, rows={**located.rows, **fresh})
+
+
+def _filled(rows: Mapping[Destination, Positions]) -> dict[Destination, Positions]:
+    return {destination: found for destination, found in rows.items() if len(found)}
+
+
+def _by_label(
+    index: Index, incoming: Incoming, places: Sequence[PartitionPath | None]
+) -> dict[Destination, Positions]:
+    """Rows by the label of their key, in each of these places; None is the row's own partition."""
+    labels = index.labels(incoming.keys).dictionary_encode()
+    texts, codes = labels.dictionary.to_pylist(), labels.indices.to_numpy()
+    found: dict[Destination, Positions] = {}
+    every = np.arange(incoming.num_rows, dtype=np.int64)
+    for place in places:
+        here = {place: every} if place is not None else positions_by_text(incoming.partitions)
+        for partition, rows in here.items():
+            for code, mine in _positions_by_code(codes[rows], rows).items():
+                found[Destination(PartitionPath(partition), texts[code])] = mine
+    return found
+
+
+def positions_by_text(texts: pa.Array) -> dict[str, Positions]:
+    """The positions of each distinct text, in order."""
+    encoded = texts.dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    names = encoded.dictionary.to_pylist()
+    every = np.arange(len(codes), dtype=np.int64)
+    return {names[code]: rows for code, rows in _positions_by_code(codes, every).items()}
+
+
+def _positions_by_code(codes: npt.NDArray[Any], positions: Positions) -> dict[int, Positions]:
+    """Positions by a code each, in order."""
+    order = np.argsort(codes, kind="stable")
+    found, starts = np.unique(codes[order], return_index=True)
+    shares = np.split(positions[order], starts[1:]) if len(found) else []
+    return dict(zip(found.tolist(), shares, strict=True))
+
+
+def _numpy(flags: pa.Array) -> Flags:
+    return np.asarray(flags.to_numpy(zero_copy_only=False), bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from hoodoo.format.schema_types import normalise
 from hoodoo.model.merge import MergeMode, MergeRule
 from hoodoo.rows import merge
 from hoodoo.rows.conform import conform, evolve
-from hoodoo.rows.keys import field_values, partition_paths, record_keys
+from hoodoo.rows.keys import has_fields, partition_paths, record_keys, require_fields
 from hoodoo.rows.text import refuse_invalid_text
 from hoodoo.table.ref import TableRef
 from hoodoo.write.partitions import refuse_unusable_partitions
@@ -47,15 +47,41 @@ def checked_table(rows: object) -> pa.Table:
         rows = pa.Table.from_batches([rows])
     if not isinstance(rows, pa.Table):
         raise InputError(f"rows must be a pyarrow.Table, not {type(rows).__name__}")
-    seen: set[str] = set()
-    for name in rows.column_names:
-        if name.lower() in seen:
-            raise InputError(f"column {name!r} is there twice (names differ by case at most)")
-        seen.add(name.lower())
+    refuse_duplicate_names(rows.column_names)
     # Rows read from a table carry its meta columns; they are made anew for each write.
     rows = rows.drop_columns([name for name in rows.column_names if name in META_FIELDS])
     refuse_invalid_text(rows)
     return rows
+
+
+def refuse_duplicate_names(names: Iterable[str]) -> None:
+    """Fail if two columns have the same name but for case."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise InputError(f"duplicate column name (case-insensitive): {name!r}")
+        seen.add(name.lower())
+
+
+def evolved_schema(ref: TableRef, incoming: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
+    """The table's schema once rows of the incoming schema are written.
+
+    Fails if they lack a key, partition or ordering column: it would count as null.
+    """
+    keys, order = ref.properties.keys, ref.properties.merge
+    require_fields(incoming, (*keys.record_fields, *keys.partition_fields, *order.ordering_fields))
+    present = without_meta_fields(table_schema)
+    return evolve(present, incoming) if len(present) else incoming
+
+
+def schema_of_deletes(ref: TableRef, incoming: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
+    """The columns of keys to delete that the table knows; others are ignored."""
+    require_fields(incoming, ref.properties.keys.record_fields)
+    known = [name for name in incoming.names if name in table_schema.names]
+    stored = pa.schema([table_schema.field(name) for name in known])
+    nullable = pa.schema([field.with_nullable(True) for field in stored])
+    evolve(nullable, pa.schema([incoming.field(name) for name in known]))
+    return stored
 
 
 def prepare(ref: TableRef, rows: pa.Table, table_schema: pa.Schema) -> tuple[Incoming, pa.Schema]:
@@ -64,14 +90,7 @@ def prepare(ref: TableRef, rows: pa.Table, table_schema: pa.Schema) -> tuple[Inc
     Whatever is wrong with the rows is found here, before anything is written.
     """
     keys_rule, merge_rule = ref.properties.keys, ref.properties.merge
-    for name in (
-        *keys_rule.record_fields,
-        *keys_rule.partition_fields,
-        *merge_rule.ordering_fields,
-    ):
-        field_values(rows, name)  # a column left out would count as null
-    present = without_meta_fields(table_schema)
-    schema = evolve(present, normalise(rows.schema)) if len(present) else normalise(rows.schema)
+    schema = evolved_schema(ref, normalise(rows.schema), table_schema)
     rows = conform(rows, schema)
     keys = merge.one_array(record_keys(rows, keys_rule))
     partitions = merge.one_array(partition_paths(rows, keys_rule))
@@ -111,19 +130,17 @@ def prepare_deletes(ref: TableRef, given: object, schema: pa.Schema) -> tuple[In
         if RECORD_KEY in rows.column_names:
             keys = merge.one_array(rows.column(RECORD_KEY))
             return Incoming(rows, keys, pa.repeat("", len(keys))), True
-    known = [name for name in rows.column_names if name in schema.names]
-    rows, stored = rows.select(known), pa.schema([schema.field(name) for name in known])
-    evolve(pa.schema([field.with_nullable(True) for field in stored]), normalise(rows.schema))
-    rows = conform(rows, stored)
+    stored = schema_of_deletes(ref, normalise(rows.schema), schema)
+    rows = conform(rows.select(stored.names), stored)
     keys = merge.one_array(record_keys(rows, rule))
-    has_partitions = all(name in known for name in rule.partition_fields)
+    has_partitions = has_fields(rows.schema, rule.partition_fields)
     if has_partitions:
         partitions = merge.one_array(partition_paths(rows, rule))
     else:
         partitions = pa.repeat("", len(keys))
     incoming = Incoming(rows, keys, partitions)
-    has_ordering = all(name in known for name in ref.properties.merge.ordering_fields)
-    order = ref.properties.merge if has_ordering else COMMIT_TIME
+    rule_of_order = ref.properties.merge
+    order = rule_of_order if merge.has_ordering(rows.schema, rule_of_order) else COMMIT_TIME
     return combine(incoming, order), rule.is_partitioned and not has_partitions
 
 

@@ -1,6 +1,6 @@
-"""Looking for keys in one slice: by its range of keys, its bloom filter, then its keys themselves.
+"""The keys of one file slice: all of them, or which of some keys it has.
 
-`search` is what executors run; it needs nothing but its task.
+Every function here needs nothing but its arguments: executors run them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hoodoo.format.parquet import Footer, open_parquet, read_footer, read_rows
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.files import BaseFile
 from hoodoo.rows import merge
-from hoodoo.table.base import SliceRead, fitted
+from hoodoo.table.base import SliceRead, fitted, read_base
 from hoodoo.table.merged import log_blocks, merged_rows
 
 Flags = npt.NDArray[np.bool_]
@@ -88,26 +88,31 @@ def find_keys(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> pa.A
         found |= _in_base(read, read.slice.base, keys, by_range=by_range)
     if read.slice.logs:
         for present in _logged_keys(read):
-            found |= in_common(keys, present)
+            found |= are_in(keys, present)
     return keys.filter(pa.array(found))
 
 
-@dataclass(frozen=True, slots=True)
-class KeySearch:
-    """A slice, and keys to look for in it, as a task for an engine."""
-
-    read: SliceRead
-    keys: pa.Array
-    by_range: bool = True
-
-
-def search(task: KeySearch) -> SliceKeys:
-    """Which of the keys are in a slice, and which of those live."""
-    present = find_keys(task.read, task.keys, by_range=task.by_range)
-    if not task.read.slice.logs or not len(present):
+def search_slice(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> SliceKeys:
+    """Which of the keys are in a slice, and which of those live; footers are asked first."""
+    present = find_keys(read, keys, by_range=by_range)
+    if not read.slice.logs or not len(present):
         return SliceKeys(present)
-    live = in_common(present, merge.one_array(merged_rows(task.read).column(RECORD_KEY)))
+    live = are_in(present, merge.one_array(merged_rows(read).column(RECORD_KEY)))
     return SliceKeys(present, present.filter(pa.array(live)))
+
+
+def read_keys(read: SliceRead) -> SliceKeys:
+    """All keys in a slice's files, deleted ones too."""
+    wanted = pa.schema([read.rule.schema.field(RECORD_KEY)])
+    parts = []
+    if read.slice.base is not None:
+        parts.append(read_base(read.env, read.slice.base, read.rule, wanted))
+    if not read.slice.logs:
+        return SliceKeys(merge.one_array(parts[0].column(RECORD_KEY)))
+    present = [merge.one_array(part.column(RECORD_KEY)) for part in parts]
+    present += _logged_keys(read)
+    live = merge.one_array(merged_rows(read).column(RECORD_KEY))
+    return SliceKeys(pc.unique(pa.concat_arrays([pa.array([], pa.string()), *present])), live)
 
 
 def key_range(read: SliceRead) -> KeyRange | None:
@@ -142,7 +147,7 @@ def _in_base(read: SliceRead, base: BaseFile, keys: pa.Array, *, by_range: bool)
         if not maybe.any():
             return maybe
         rows = read_rows(file, [RECORD_KEY])
-    maybe[maybe] = in_common(keys.filter(pa.array(maybe)), _keys_of(rows))
+    maybe[maybe] = are_in(keys.filter(pa.array(maybe)), _keys_of(rows))
     return maybe
 
 
@@ -157,7 +162,7 @@ def _keys_of(rows: pa.Table) -> pa.Array:
     return merge.one_array(fitted(rows, pa.schema([(RECORD_KEY, pa.string())])).column(RECORD_KEY))
 
 
-def in_common(keys: pa.Array, present: pa.Array) -> Flags:
+def are_in(keys: pa.Array, present: pa.Array) -> Flags:
     """Which of the keys are present; of the two, `keys` are likely the fewer to put in a table."""
     hits = present.filter(pc.is_in(present, value_set=keys))
     return np.asarray(pc.is_in(keys, value_set=hits).to_numpy(zero_copy_only=False), bool)

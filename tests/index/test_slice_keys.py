@@ -12,10 +12,10 @@ from support.hand_made import HandMade, at, group
 
 from hoodoo.errors import FormatError
 from hoodoo.format.schema import RECORD_KEY
+from hoodoo.index.slice_keys import KeyRange, find_keys, key_range, search_slice
 from hoodoo.table.base import SliceRead
 from hoodoo.table.read import read_rule, slice_reads
 from hoodoo.table.snapshot import take_snapshot
-from hoodoo.write.lookup import KeyRange, KeySearch, find_keys, key_range, search
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def the_slice(table: HandMade) -> SliceRead:
 def found(read: SliceRead, *keys: str, by_range: bool = True) -> list[str]:
     wanted = pa.array(keys, pa.string())
     answer = find_keys(read, wanted, by_range=by_range).to_pylist()
-    assert answer == search(KeySearch(read, wanted, by_range)).present.to_pylist()
+    assert answer == search_slice(read, wanted, by_range=by_range).present.to_pylist()
     return list(answer)
 
 

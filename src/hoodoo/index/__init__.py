@@ -1,0 +1,34 @@
+"""Indexes: how the file groups of record keys are found. One module per index."""
+
+from __future__ import annotations
+
+from hoodoo.config.index import (
+    INDEX_TYPE,
+    PRUNE_BY_RANGES,
+    UPDATE_PARTITION_PATH,
+    IndexType,
+    bucket_rule,
+)
+from hoodoo.index.bloom import BloomIndex
+from hoodoo.index.bucket import BucketIndex
+from hoodoo.index.global_simple import GlobalSimpleIndex
+from hoodoo.index.index import Index
+from hoodoo.index.simple import SimpleIndex
+from hoodoo.table.ref import TableRef
+
+__all__ = ["Index", "index_of"]
+
+
+def index_of(ref: TableRef) -> Index:
+    """The index that the settings of a table name."""
+    config, properties = ref.config, ref.properties
+    match config.get(INDEX_TYPE):
+        case IndexType.SIMPLE:
+            return SimpleIndex()
+        case IndexType.BLOOM:
+            return BloomIndex(by_range=config.get(PRUNE_BY_RANGES))
+        case IndexType.GLOBAL_SIMPLE:
+            moves = config.get(UPDATE_PARTITION_PATH)
+            return GlobalSimpleIndex(moves=moves, by_event_time=properties.merge.by_event_time)
+        case IndexType.BUCKET:
+            return BucketIndex(bucket_rule(config, properties.keys.record_fields))

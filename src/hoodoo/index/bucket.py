@@ -1,0 +1,91 @@
+"""The bucket index: the hash of a key tells its file group; nothing is looked up.
+
+The label of a destination is the bucket's number. Rows that one writer puts into buckets and
+another one elsewhere are found by neither: `refuse_misfit` compares the settings with what
+`hoodie.properties` says, where hoodoo made the table, and with its file ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hoodoo.config.index import HASH_FIELDS, NUM_BUCKETS, bucket_rule_of_table
+from hoodoo.errors import ConfigError, FormatError
+from hoodoo.index.assign import assign_to_buckets
+from hoodoo.index.index import Assigned, Room
+from hoodoo.index.matches import Matches, Targets, keep_alive
+from hoodoo.index.slice_keys import KeyRange, SliceKeys
+from hoodoo.model.buckets import BucketRule, bucket_of
+from hoodoo.model.file_group_write import Counts, Destination
+from hoodoo.model.files import FileSlice
+from hoodoo.rows.buckets import bucket_numbers
+from hoodoo.table.base import SliceRead
+from hoodoo.table.ref import TableRef
+from hoodoo.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class BucketIndex:
+    """A bucket is one file group of its partition."""
+
+    rule: BucketRule
+
+    is_global = False
+    searches_files = False
+    has_buckets = True
+    asks_footers = False
+    compares_ordering = False
+
+    def refuse_misfit(self, snapshot: Snapshot) -> None:
+        ref = snapshot.ref
+        made = bucket_rule_of_table(ref.properties.raw, ref.properties.keys.record_fields)
+        if made is not None and made.count != self.rule.count:
+            raise _differs(NUM_BUCKETS.name, ref, str(made.count))
+        if made is not None and made.fields != self.rule.fields:
+            raise _differs(HASH_FIELDS.name, ref, ",".join(made.fields))
+        for slice_ in snapshot.slices():
+            number = bucket_of(slice_.group.file_id)
+            if number is None or number >= self.rule.count:
+                raise ConfigError(
+                    key=NUM_BUCKETS.name,
+                    value=self.rule.count,
+                    reason=f"file group {slice_.group.file_id} is none of these buckets; the first "
+                    "write to a table decides whether it has buckets, and how many",
+                )
+
+    def search(self, read: SliceRead, keys: pa.Array) -> SliceKeys:
+        raise NotImplementedError("a bucket is not searched")
+
+    def key_range(self, read: SliceRead) -> KeyRange | None:
+        return None
+
+    def choose(self, matches: Matches) -> Targets:
+        return keep_alive(matches)
+
+    def labels(self, keys: pa.Array) -> pa.Array:
+        return pa.array(bucket_numbers(keys, self.rule)).cast(pa.string())
+
+    def destinations(self, slices: Sequence[FileSlice]) -> dict[Destination, FileSlice]:
+        found: dict[Destination, FileSlice] = {}
+        for slice_ in slices:
+            number = bucket_of(slice_.group.file_id)
+            if number is None:
+                raise FormatError(f"{slice_.group} is of no bucket: it was not written by number")
+            destination = Destination(slice_.group.partition, str(number))
+            if destination in found:
+                other = found[destination].group
+                raise FormatError(f"{slice_.group} and {other} are the same bucket")
+            found[destination] = slice_
+        return found
+
+    def assign(self, snapshot: Snapshot, counts: Counts, room: Room, write_id: str) -> Assigned:
+        present = self.destinations(room.present)
+        return assign_to_buckets(snapshot.ref.properties.type, counts, present, write_id)
+
+
+def _differs(name: str, ref: TableRef, made: str) -> ConfigError:
+    given = ref.config.values.get(name)
+    return ConfigError(key=name, value=given, reason=f"the table was made with {made}")

@@ -1,0 +1,87 @@
+"""`Index`: the rule by which a table finds the file groups of record keys.
+
+An index is a rule and moves nothing. Carriers bring keys to it: `write.locate` where the keys are
+in this process, `spark.join_keys` where they are in Spark. An index is one of two kinds:
+
+- it **searches files**: `search` says which keys a slice has, `choose` what follows for a row;
+- it **computes labels**: `labels` says it for each key, without a look at any slice.
+
+Either kind says with `assign` which file groups are written once it is known how many rows go
+to each destination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from hoodoo.index.matches import Matches, Targets
+from hoodoo.index.slice_keys import KeyRange, SliceKeys
+from hoodoo.model.file_group_write import Counts, Destination, FileGroupWrite, Route
+from hoodoo.model.files import FileSlice
+from hoodoo.table.base import SliceRead
+from hoodoo.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The slices that a write may touch: `present` ones, of which `fillable` may take new rows."""
+
+    present: Sequence[FileSlice]
+    fillable: Sequence[FileSlice]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The file groups of a write, and which rows each of them gets."""
+
+    writes: list[FileGroupWrite]
+    routes: list[Route]
+
+
+class Index(Protocol):
+    """How the file groups of incoming keys are found. Indexes pickle: workers run their rules."""
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is one row of the whole table, not of its partition."""
+
+    @property
+    def searches_files(self) -> bool:
+        """Whether keys are looked for in files; else `labels` tells where they belong."""
+
+    @property
+    def has_buckets(self) -> bool:
+        """Whether a label is one file group of its partition, whoever makes it."""
+
+    @property
+    def asks_footers(self) -> bool:
+        """Whether footers rule files out, so that keys are best sent to the files."""
+
+    @property
+    def compares_ordering(self) -> bool:
+        """Whether `choose` needs to know which stored rows are newer."""
+
+    def refuse_misfit(self, snapshot: Snapshot) -> None:
+        """Fail if rows written by these settings would not be found by those of the table."""
+
+    def search(self, read: SliceRead, keys: pa.Array) -> SliceKeys:
+        """What is in a slice: at least which of these keys, at most all of its keys."""
+
+    def key_range(self, read: SliceRead) -> KeyRange | None:
+        """The smallest and the largest key of a slice, if known and worth knowing."""
+
+    def choose(self, matches: Matches) -> Targets:
+        """Where rows go whose keys were found. Pure."""
+
+    def labels(self, keys: pa.Array) -> pa.Array:
+        """The label of each key that no file is searched for. Pure."""
+
+    def destinations(self, slices: Sequence[FileSlice]) -> dict[Destination, FileSlice]:
+        """The slices by the destination that leads to them."""
+
+    def assign(self, snapshot: Snapshot, counts: Counts, room: Room, write_id: str) -> Assigned:
+        """The file groups to write for so many rows per destination."""

@@ -1,0 +1,97 @@
+"""Where incoming keys were found, and the rules that choose where their rows go.
+
+Pure, and vectorised: the driver runs the rules on all keys, Spark's workers each on a share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+IN_NEW = -1
+"""Stands for a slice that is not there yet: the row is new in its own partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """One entry for each incoming row and slice that has its key; arrays of equal length.
+
+    `alive`: no log deleted the key there. `own`: the slice is in the row's own partition, or the
+    row tells none. `newer`: the stored row is newer than the incoming one, by the ordering fields.
+    """
+
+    rows: Positions
+    slices: Positions
+    alive: Flags
+    own: Flags
+    newer: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Where rows that matched go: to a slice, or to a new place (`IN_NEW`).
+
+    `deletes`: the row's key is deleted there instead. Rows of `dropped` go nowhere.
+    """
+
+    rows: Positions
+    slices: Positions
+    deletes: Flags
+    dropped: Positions
+
+
+def keep_alive(matches: Matches) -> Targets:
+    """Rows go to the slices where their key lives, and nowhere else."""
+    return _kept(matches, matches.alive)
+
+
+def keep_where_known(matches: Matches) -> Targets:
+    """Rows go where their key lives; if it lives nowhere, to where it was deleted.
+
+    A deleted key still belongs to its file group: another engine's index would find it there, and
+    twice if it were inserted again elsewhere.
+    """
+    return _kept(matches, matches.alive | (matches.own & ~_any_of_row(matches, matches.alive)))
+
+
+def move_to_own_partition(matches: Matches) -> Targets:
+    """Rows go to their own partition; keys that live in others are deleted there.
+
+    A row that is older than the one that has its key elsewhere is dropped.
+    """
+    here = matches.alive & matches.own
+    held = here | (matches.own & ~_any_of_row(matches, here))
+    away = matches.alive & ~matches.own
+    late = _any_of_row(matches, away & matches.newer)
+    held, away = held & ~late, away & ~late
+    moves = away & ~_any_of_row(matches, held)
+    moved = np.unique(matches.rows[moves])
+    return Targets(
+        np.concatenate([matches.rows[held], matches.rows[away], moved]),
+        np.concatenate(
+            [matches.slices[held], matches.slices[away], np.full(len(moved), IN_NEW, np.int64)]
+        ),
+        np.concatenate(
+            [np.zeros(held.sum(), bool), np.ones(away.sum(), bool), np.zeros(len(moved), bool)]
+        ),
+        np.unique(matches.rows[late]),
+    )
+
+
+def _kept(matches: Matches, kept: Flags) -> Targets:
+    rows = matches.rows[kept]
+    return Targets(rows, matches.slices[kept], np.zeros(len(rows), bool), np.zeros(0, np.int64))
+
+
+def _any_of_row(matches: Matches, flags: Flags) -> Flags:
+    """For each match, whether a flag is set on any match of the same row."""
+    if not len(flags):
+        return flags
+    found = np.zeros(int(matches.rows.max()) + 1, bool)
+    found[matches.rows[flags]] = True
+    return found[matches.rows]

@@ -1,0 +1,123 @@
+"""`Assignment`: what a write is going to do to the table, whoever carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hoodoo.concurrency.conflict import Kind, Mine, Overwritten, Touch, touched_by
+from hoodoo.format.schema import without_meta_fields
+from hoodoo.index import Index, index_of
+from hoodoo.index.index import Assigned, Room
+from hoodoo.model.commit import CommitMetadata, OperationType
+from hoodoo.model.file_group_write import Counts, FileGroupWrite, WriteKind
+from hoodoo.model.files import FileGroupId
+from hoodoo.model.instant import InstantTime
+from hoodoo.model.names import FileId
+from hoodoo.model.paths import PartitionPath
+from hoodoo.model.stats import WriteStat, by_partition
+from hoodoo.table.ref import TableRef
+from hoodoo.table.snapshot import Snapshot, take_snapshot
+
+Replaced = Mapping[PartitionPath, tuple[FileId, ...]]
+
+_TOUCHES = {
+    WriteKind.CREATE: Touch.CREATE,
+    WriteKind.APPEND: Touch.APPEND,
+    WriteKind.MERGE: Touch.REWRITE,
+}
+_OVERWRITES = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table that a write is planned on: as it is now, if the settings fit it."""
+
+    snapshot: Snapshot
+    index: Index
+
+    @classmethod
+    def load(cls, ref: TableRef) -> Target:
+        """Take a snapshot, and fail if the settings of the index do not fit the table."""
+        snapshot, index = take_snapshot(ref), index_of(ref)
+        index.refuse_misfit(snapshot)
+        return cls(snapshot, index)
+
+    @property
+    def ref(self) -> TableRef:
+        """The table."""
+        return self.snapshot.ref
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's schema, without meta columns."""
+        return without_meta_fields(self.snapshot.schema)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A planned write: the file groups that it writes, and those that it takes out.
+
+    `writes` may be empty where a write finds out as it goes which file groups it makes.
+    """
+
+    operation: OperationType
+    snapshot: Snapshot
+    schema: pa.Schema
+    writes: Sequence[FileGroupWrite] = ()
+    replaced: Replaced = field(default_factory=dict)
+    overwrites: Overwritten = frozenset()
+
+    def mine(self, time: InstantTime) -> Mine:
+        """What this write is going to do to the table, once it has an instant."""
+        touched = {write.group: _TOUCHES[write.kind] for write in self.writes}
+        touched.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
+        return Mine(time, Kind.INGESTION, touched, self.overwrites)
+
+    def done(self, time: InstantTime, stats: Sequence[WriteStat]) -> Mine:
+        """What this write did to the table."""
+        touched = touched_by(CommitMetadata(partition_to_write_stats=by_partition(stats)))
+        touched.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
+        return Mine(time, Kind.INGESTION, touched, self.overwrites)
+
+    def _replaced_groups(self) -> Iterator[FileGroupId]:
+        for partition, file_ids in self.replaced.items():
+            yield from (FileGroupId(partition, file_id) for file_id in file_ids)
+
+
+def assign(
+    target: Target, operation: OperationType, schema: pa.Schema, counts: Counts
+) -> tuple[Assignment, Assigned]:
+    """The file groups of a write of so many rows per destination, and which rows each gets.
+
+    New rows fill small files, except for bulk inserts and overwrites. Overwrites take out what is
+    there: of the partitions that get rows, or of the whole table.
+    """
+    snapshot, slices = target.snapshot, target.snapshot.slices()
+    overwrites: Overwritten = frozenset()
+    replaced: Replaced = {}
+    if operation in _OVERWRITES:
+        is_whole = operation is OperationType.INSERT_OVERWRITE_TABLE
+        overwrites = None if is_whole else frozenset(d.partition for d in counts)
+        replaced = groups_by_partition(snapshot, overwrites)
+        room = Room(present=(), fillable=())
+    else:
+        fills = operation is not OperationType.BULK_INSERT
+        room = Room(present=slices, fillable=slices if fills else ())
+    assigned = target.index.assign(snapshot, counts, room, target.ref.env.ids.uuid())
+    assignment = Assignment(operation, snapshot, schema, assigned.writes, replaced, overwrites)
+    return assignment, assigned
+
+
+def groups_by_partition(
+    snapshot: Snapshot, partitions: AbstractSet[str] | None = None
+) -> dict[PartitionPath, tuple[FileId, ...]]:
+    """File ids of these partitions, or of all."""
+    found: dict[PartitionPath, list[FileId]] = {}
+    for slice_ in snapshot.slices():
+        if partitions is None or slice_.group.partition in partitions:
+            found.setdefault(slice_.group.partition, []).append(slice_.group.file_id)
+    return {partition: tuple(ids) for partition, ids in found.items()}
