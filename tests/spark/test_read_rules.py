@@ -9,8 +9,8 @@ from hoodoo.model.dates import TimestampRule
 from hoodoo.model.keys import KeyGenerator, KeyRule
 from hoodoo.model.paths import PartitionPath
 from hoodoo.spark.evolution import first_types, takes
-from hoodoo.spark.merged import balanced
 from hoodoo.spark.native import tells_values
+from hoodoo.spark.python_scan import balanced
 
 SCHEMA = pa.schema([("s", pa.string()), ("n", pa.int32()), ("d", pa.date32()), ("x", pa.float64())])
 

@@ -149,11 +149,15 @@ BAD_COLUMNS: dict[str, tuple[Callable[[SparkSession], Any], type[HoodooError], l
     "no ordering column": (selected("id", "p", "v"), InputError, ["no column 'ts'"]),
     "no required column": (selected("id", "p", "ts"), SchemaMismatch, ["column v: missing"]),
     "no columns": (selected(), InputError, ["no column 'id' in the rows"]),
-    "a column twice": (selected("*", "id"), InputError, ["column 'id' is there twice"]),
+    "a column twice": (
+        selected("*", "id"),
+        InputError,
+        ["duplicate column name", "'id'"],
+    ),
     "a column twice but for case": (
         selected("*", "1 as TS"),
         InputError,
-        ["column 'TS' is there twice"],
+        ["duplicate column name", "'TS'"],
     ),
     "a key spelled otherwise": (
         selected("id as ID", "p", "ts", "v"),

@@ -16,11 +16,13 @@ from pyspark.sql import SparkSession
 
 import hoodoo
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
+from hoodoo.index import index_of
 from hoodoo.spark.prepare import prepare as prepare_by_spark
 from hoodoo.spark.schema import spark_schema
 from hoodoo.spark.session import configured
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
+from hoodoo.write.assignment import Target
 from hoodoo.write.prepare import checked_table
 from hoodoo.write.prepare import prepare as prepare_here
 
@@ -189,7 +191,9 @@ def test_keys_and_paths_are_spelled_alike(spark: SparkSession, tmp_path: Path, w
     frame = _frame(spark, case.rows())
     for zone in ("UTC", "America/Los_Angeles"):
         with _zone(spark, zone):
-            made = prepare_by_spark(snapshot, frame).frame.select(RECORD_KEY, PARTITION_PATH)
+            made = prepare_by_spark(Target(snapshot, index_of(snapshot.ref)), frame).frame.select(
+                RECORD_KEY, PARTITION_PATH
+            )
             assert sorted(map(tuple, made.collect())) == expected, zone
 
 

@@ -31,8 +31,7 @@ from support.ways import JOINS
 import hoodoo
 from hoodoo.errors import ConfigError, SchemaMismatch
 from hoodoo.model.files import FileSlice
-from hoodoo.spark import engine
-from hoodoo.spark.index import simple
+from hoodoo.spark import engine, join_keys, stored_keys
 from hoodoo.spark.session import configured
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
@@ -474,7 +473,8 @@ def test_rows_that_are_too_many_for_a_broadcast(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """The hashes of very many rows are not broadcast; keys are joined with all of the table's."""
-    monkeypatch.setattr(simple, "MOST_BROADCAST", 1)
+    monkeypatch.setattr(join_keys, "MOST_BROADCAST", 1)
+    monkeypatch.setattr(stored_keys, "MOST_BROADCAST", 1)
     table = made(tmp_path / "t", kind, {INDEX: "SIMPLE"}, "ts")
     rows = [(f"k{n}", "xy"[n % 2], 1, n) for n in range(20)]
     table.insert(frame(spark, rows))

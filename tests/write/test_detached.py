@@ -177,7 +177,7 @@ def test_a_conflict_is_rolled_back() -> None:
     ("given", "error", "message"),
     [
         (SCHEMA.remove(0), InputError, "no column 'id'"),
-        (SCHEMA.append(pa.field("ID", pa.string())), InputError, "there twice"),
+        (SCHEMA.append(pa.field("ID", pa.string())), InputError, "duplicate column name"),
         (SCHEMA.set(2, pa.field("v", pa.string())), SchemaMismatch, "v"),
     ],
 )

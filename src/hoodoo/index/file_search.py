@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hoodoo.config.index import INDEX_TYPE, NUM_BUCKETS, bucket_rule_of_table
+from hoodoo.config.index import INDEX_TYPE, NUM_BUCKETS, IndexType, bucket_rule_of_table
 from hoodoo.errors import ConfigError
 from hoodoo.index.assign import assign_to_files
 from hoodoo.index.file_sizes import load_sizes
@@ -38,14 +38,14 @@ class FileSearch:
         """A table that has buckets is written by their numbers alone."""
         ref = snapshot.ref
         file_ids = [slice_.group.file_id for slice_ in snapshot.slices()]
-        made = bucket_rule_of_table(ref.properties.raw, ref.properties.keys.record_fields)
-        if made is not None or (file_ids and all(map(looks_like_bucket, file_ids))):
-            count = f"={made.count}" if made else " as it was"
-            raise ConfigError(
-                key=INDEX_TYPE.name,
-                value=ref.config.get(INDEX_TYPE).value,
-                reason=f"the table has a bucket index: set BUCKET, and {NUM_BUCKETS.name}{count}",
-            )
+        if bucket_rule_of_table(ref.properties.raw, ref.properties.keys.record_fields) is not None:
+            reason = f"the table was made with {IndexType.BUCKET.value}"
+        elif file_ids and all(map(looks_like_bucket, file_ids)):
+            reason = f"the table has a bucket index: set BUCKET, and {NUM_BUCKETS.name} as it was"
+        else:
+            return
+        value = ref.config.get(INDEX_TYPE).value
+        raise ConfigError(key=INDEX_TYPE.name, value=value, reason=reason)
 
     def search(self, read: SliceRead, keys: pa.Array) -> SliceKeys:
         return read_keys(read)

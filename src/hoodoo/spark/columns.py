@@ -10,13 +10,13 @@ PREFIX = "_hoodoo_"
 # `HASH` is of the record key: it decides where new rows go, and tells inputs apart.
 PLACE = "_hoodoo_place"
 """The partition whose file group takes the row; nearly always the row's own."""
-GROUP = "_hoodoo_group"
-"""The id of the file group that has the row's key, empty if there is none."""
+LABEL = "_hoodoo_label"
+"""The label of the row's destination; see `model.file_group_write.Destination`."""
 DELETED = "_hoodoo_deleted"
 """Whether the row is taken out of its file group instead of written to it."""
-BUCKET = "_hoodoo_bucket"
-"""The number of the bucket that the row goes to."""
+WRITE = "_hoodoo_write"
+"""The number of the `FileGroupWrite` that the row goes to."""
 TASK = "_hoodoo_task"
-"""A number that leads the row to the task of its bucket."""
+"""A number that leads the row to the task that writes its file group."""
 
-OWN = (HASH, PLACE, GROUP, DELETED, BUCKET, TASK)
+OWN = (HASH, PLACE, LABEL, DELETED, WRITE, TASK)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from hoodoo.engine.base import Item, Repeatable, Result
 from hoodoo.errors import HoodooError
-from hoodoo.spark.session import described, told_plainly
+from hoodoo.spark.session import described, translate_spark_errors
 from hoodoo.spark.worker import attempt
 
 _MOST_IN_A_TASK = 48 << 20
@@ -38,7 +38,7 @@ class SparkEngine:
             return _outcome(task, pickle.loads(large[number].value if number in large else data))
 
         try:
-            with described(self._spark, self._purpose), told_plainly():
+            with described(self._spark, self._purpose), translate_spark_errors():
                 outcomes = context.parallelize(small, len(small)).map(run).collect()
         finally:
             for shared in large.values():

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, StringType, StructField, Stru
 from hoodoo.errors import EngineFailed, InputError
 from hoodoo.format.schema import META_FIELDS
 from hoodoo.spark.schema import spark_schema
-from hoodoo.spark.session import told_plainly
+from hoodoo.spark.session import translate_spark_errors
 
 _OPTIONS: dict[str, dict[str, str]] = {
     "parquet": {},
@@ -27,7 +27,7 @@ def read_files(spark: SparkSession, place: str, format: str, schema: pa.Schema) 
     neither of them tells their types.
     """
     try:
-        with told_plainly():
+        with translate_spark_errors():
             found = spark.read.format(format).options(**_OPTIONS[format]).load(place)
     except EngineFailed as error:
         raise InputError(f"{place} cannot be read as {format}: {error}") from error

@@ -11,20 +11,19 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType
 
-from hoodoo.config.index import INDEX_TYPE, IndexType
 from hoodoo.errors import InputError
-from hoodoo.format.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, without_meta_fields
+from hoodoo.format.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY
 from hoodoo.format.schema_types import normalise
 from hoodoo.model.keys import KeyRule
 from hoodoo.model.merge import MergeRule
-from hoodoo.rows.conform import evolve
-from hoodoo.rows.keys import field_type
-from hoodoo.rows.merge import IS_DELETED
+from hoodoo.rows.keys import field_type, has_fields
+from hoodoo.rows.merge import IS_DELETED, has_ordering
 from hoodoo.spark.columns import HASH, PREFIX
 from hoodoo.spark.keys import named, with_keys
 from hoodoo.spark.schema import arrow_schema, spark_schema
 from hoodoo.spark.session import refusal
-from hoodoo.table.snapshot import Snapshot
+from hoodoo.write.assignment import Target
+from hoodoo.write.prepare import evolved_schema, refuse_duplicate_names, schema_of_deletes
 
 _RANK = "_hoodoo_rank"
 
@@ -37,74 +36,46 @@ class Rows:
     schema: pa.Schema
     in_all_partitions: bool = False
     """The rows do not tell their partition (keys to delete)."""
-    only_live: bool = False
-    """Keys that were deleted before need not be found (keys to delete)."""
 
 
-def prepare(snapshot: Snapshot, given: DataFrame) -> Rows:
+def prepare(target: Target, given: DataFrame) -> Rows:
     """Rows to write; what is wrong with their columns is found here, before any job runs.
 
     What is wrong with values (no key, no ordering value, an odd partition) fails the first job
     that sees them.
     """
-    properties = snapshot.ref.properties
+    keys, ordering = target.ref.properties.keys, target.ref.properties.merge
     frame = own_columns(given)
     incoming = normalise(arrow_schema(frame.schema))
-    keys, ordering = properties.keys, properties.merge
-    _require(incoming, (*keys.record_fields, *keys.partition_fields, *ordering.ordering_fields))
-    present = without_meta_fields(snapshot.schema)
-    schema = evolve(present, incoming) if len(present) else incoming
+    schema = evolved_schema(target.ref, incoming, target.snapshot.schema)
     return Rows(_keyed(frame, schema, keys, ordering.ordering_fields), schema)
 
 
-def prepare_deletes(snapshot: Snapshot, given: DataFrame) -> Rows:
+def prepare_deletes(target: Target, given: DataFrame) -> Rows:
     """Keys to delete; partition and ordering columns count where they are given."""
-    keys, merge = snapshot.ref.properties.keys, snapshot.ref.properties.merge
-    schema = without_meta_fields(snapshot.schema)
-    frame = own_columns(given)
-    known = [name for name in frame.columns if name in schema.names]
-    frame = frame.select([sf.col(f"`{name}`") for name in known])
-    incoming = normalise(arrow_schema(frame.schema))
-    _require(incoming, keys.record_fields)
-    evolve(pa.schema([schema.field(name).with_nullable(True) for name in known]), incoming)
-    is_global = snapshot.ref.config.get(INDEX_TYPE) is IndexType.GLOBAL_SIMPLE
-    paths = not is_global and (
-        not keys.is_partitioned
-        or all(field_type(incoming, field) is not None for field in keys.partition_fields)
-    )
-    ordered = has_ordering(incoming, merge)
-    keyed = _keyed(frame, schema, keys, merge.ordering_fields if ordered else (), paths=paths)
-    return Rows(keyed, schema, in_all_partitions=not paths, only_live=True)
-
-
-def has_ordering(schema: pa.Schema, rule: MergeRule) -> bool:
-    """Whether rows of this schema tell when they happened."""
-    return rule.by_event_time and all(
-        field_type(schema, field) is not None for field in rule.ordering_fields
-    )
+    keys, merge = target.ref.properties.keys, target.ref.properties.merge
+    schema, frame = target.schema, own_columns(given)
+    known = schema_of_deletes(target.ref, normalise(arrow_schema(frame.schema)), schema)
+    frame = frame.select([sf.col(f"`{name}`") for name in known.names])
+    has_partitions = not keys.is_partitioned or has_fields(known, keys.partition_fields)
+    paths = has_partitions and not target.index.is_global
+    ordering = merge.ordering_fields if has_ordering(known, merge) else ()
+    keyed = _keyed(frame, schema, keys, ordering, paths=paths)
+    return Rows(keyed, schema, in_all_partitions=not paths)
 
 
 def own_columns(given: DataFrame) -> DataFrame:
     """The user's columns: distinct names, none of ours."""
     if given.isStreaming:
         raise InputError("a stream is written batch by batch: call this in its foreachBatch")
-    seen: set[str] = set()
+    refuse_duplicate_names(given.columns)
     for name in given.columns:
-        if name.lower() in seen:
-            raise InputError(f"column {name!r} is there twice (names differ by case at most)")
-        seen.add(name.lower())
         if name.lower().startswith(PREFIX) or (
             name not in META_FIELDS and name.lower() in META_FIELDS
         ):
             raise InputError(f"column {name!r}: the name is hoodoo's own")
     # Rows read from a table carry its meta columns; they are made anew for each write.
     return given.drop(*(name for name in given.columns if name in META_FIELDS))
-
-
-def _require(schema: pa.Schema, fields: Iterable[str]) -> None:
-    for field in fields:
-        if field_type(schema, field) is None:
-            raise InputError(f"no column {field!r} in the rows; there are {schema.names}")
 
 
 def _keyed(

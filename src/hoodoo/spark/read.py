@@ -13,8 +13,8 @@ from hoodoo.errors import Unsupported
 from hoodoo.model.files import FileSlice
 from hoodoo.spark.evolution import are_readable
 from hoodoo.spark.filter import column_filter
-from hoodoo.spark.merged import merged_slices
 from hoodoo.spark.native import base_files, is_reachable, partitioned_files, tells_values
+from hoodoo.spark.python_scan import merged_slices
 from hoodoo.spark.schema import spark_schema
 from hoodoo.spark.session import checked_session
 from hoodoo.table.changes import select_changes

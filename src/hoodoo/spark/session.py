@@ -81,7 +81,7 @@ def refusal(reason: str) -> str:
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def translate_spark_errors() -> Iterator[None]:
     """Failures of a job as errors of hoodoo's: what its code raised, or that the job failed."""
     try:
         yield

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from hoodoo.errors import SchemaMismatch
 from hoodoo.model.predicate import All, Predicate
-from hoodoo.spark.merged import balanced
+from hoodoo.spark.python_scan import balanced
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
 from hoodoo.table.base import ReadRule

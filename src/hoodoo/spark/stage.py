@@ -1,11 +1,10 @@
-"""The write stage on Spark: rows are sent to the task of their bucket, and written there."""
+"""The write stage on Spark: rows are sent to the task of their file group, and written there."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,121 +14,121 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hoodoo.errors import CommitFailed
-from hoodoo.model.paths import PartitionPath
+from hoodoo.model.commit import OperationType
+from hoodoo.model.file_group_write import Route
 from hoodoo.model.stats import WriteStat
-from hoodoo.spark.columns import BUCKET, GROUP, HASH, PLACE, TASK
+from hoodoo.spark.columns import DELETED, HASH, LABEL, PLACE, TASK, WRITE
 from hoodoo.spark.placement import leading_numbers
-from hoodoo.spark.session import described, told_plainly
-from hoodoo.spark.tasks import RESULTS, BucketPlan, Result, write_buckets, write_bulk
-from hoodoo.write.assign import Bucket
+from hoodoo.spark.session import described, translate_spark_errors
+from hoodoo.spark.tasks import RESULTS, Result, StageTasks, write_bulk, write_file_groups
+from hoodoo.write.assignment import Assignment
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import bucket_reads
-from hoodoo.write.work import Work
+from hoodoo.write.execute import previous_reads
 
 _MOST_TASKS = 4096
 _LOWEST, _HASHES = -(2**63), 2**64
 _LOW, _HIGH = "_hoodoo_low", "_hoodoo_high"
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Which rows go to a bucket: by place and group, new ones also by the hash of their key."""
-
-    partition: PartitionPath
-    group: str
-    bucket: int
-    lowest: int = _LOWEST
-    highest: int = _LOWEST + _HASHES - 1
-
-
-class Led(Protocol):
-    """Rows of a write, each with the bucket that it is for."""
+class RoutedRows(Protocol):
+    """Rows of a write, each with the file group that it is for."""
 
     @property
     def rows(self) -> int:
         """How many there are."""
 
     def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
-        """The rows, with `BUCKET`, in the task of their bucket: its number modulo `tasks`."""
+        """The rows, with `WRITE`, in the task of their file group: its number modulo `tasks`."""
 
 
 @dataclass(frozen=True)
-class ByGroup:
-    """Rows that know their file group, `PLACE` and `GROUP`."""
+class ByDestination:
+    """Rows that know their destination, `PLACE` and `LABEL`."""
 
     frame: DataFrame
     rows: int
     routes: Sequence[Route]
 
     def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
-        buckets = np.array([route.bucket for route in self.routes], np.int32)
+        """Rows of one destination are shared out by the hash of their key."""
+        writes = np.array([route.write for route in self.routes], np.int32)
+        lowest = [_LOWEST + _HASHES * route.first // route.of for route in self.routes]
+        highest = [_LOWEST + _HASHES * route.end // route.of - 1 for route in self.routes]
+        places = [route.destination.partition for route in self.routes]
         table = pa.table(
             {
-                PLACE: pa.array([route.partition for route in self.routes], pa.string()),
-                GROUP: pa.array([route.group for route in self.routes], pa.string()),
-                _LOW: pa.array([route.lowest for route in self.routes], pa.int64()),
-                _HIGH: pa.array([route.highest for route in self.routes], pa.int64()),
-                **_targets(buckets, tasks),
+                PLACE: pa.array(places, pa.string()),
+                LABEL: pa.array([route.destination.label for route in self.routes], pa.string()),
+                _LOW: pa.array(lowest, pa.int64()),
+                _HIGH: pa.array(highest, pa.int64()),
+                **_task_columns(writes, tasks),
             }
         )
-        led = self.frame.join(sf.broadcast(spark.createDataFrame(table)), [PLACE, GROUP])
-        led = led.filter(sf.col(HASH).between(sf.col(_LOW), sf.col(_HIGH)))
-        return _sent(led.drop(PLACE, GROUP, _LOW, _HIGH), tasks)
+        routed = self.frame.join(sf.broadcast(spark.createDataFrame(table)), [PLACE, LABEL])
+        routed = routed.filter(sf.col(HASH).between(sf.col(_LOW), sf.col(_HIGH)))
+        return _send(routed.drop(PLACE, LABEL, _LOW, _HIGH), tasks)
 
 
 @dataclass(frozen=True)
 class ByKey:
-    """Rows with a hash of their key in the column `route`, and a table of hashes and buckets."""
+    """Rows with a hash of their key in the column `hash`, and where each hash goes.
+
+    `deletes`: the row's key is deleted there; None if that is so for none.
+    """
 
     frame: DataFrame
     rows: int
-    route: str
+    hash: str
     hashes: npt.NDArray[np.int64]
-    buckets: npt.NDArray[np.int32]
+    writes: npt.NDArray[np.int32]
+    deletes: npt.NDArray[np.bool_] | None = None
 
     def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
-        table = pa.table({self.route: self.hashes, **_targets(self.buckets, tasks)})
-        led = self.frame.join(sf.broadcast(spark.createDataFrame(table)), self.route)
-        return _sent(led.drop(self.route), tasks)
+        """Each row is joined with where it goes."""
+        table = pa.table({self.hash: self.hashes, **_task_columns(self.writes, tasks)})
+        if self.deletes is not None:
+            table = table.append_column(DELETED, pa.array(self.deletes))
+        routed = self.frame.join(sf.broadcast(spark.createDataFrame(table)), self.hash)
+        return _send(routed.drop(self.hash), tasks)
 
 
-def _targets(buckets: npt.NDArray[np.int32], tasks: int) -> dict[str, pa.Array]:
+def _task_columns(writes: npt.NDArray[np.int32], tasks: int) -> dict[str, pa.Array]:
     numbers = np.array(leading_numbers(tasks), np.int32)
-    return {BUCKET: pa.array(buckets), TASK: pa.array(numbers[buckets % tasks])}
+    return {WRITE: pa.array(writes), TASK: pa.array(numbers[writes % tasks])}
 
 
-def _sent(rows: DataFrame, tasks: int) -> DataFrame:
+def _send(rows: DataFrame, tasks: int) -> DataFrame:
     return rows.repartition(tasks, TASK).drop(TASK)
 
 
-def write_led(
+def write_routed(
     spark: SparkSession,
-    work: Work,
-    led: Led,
+    assignment: Assignment,
+    routed: RoutedRows,
     context: WriteContext,
     *,
-    deletes: bool,
     combine: bool,
 ) -> list[WriteStat]:
-    """Write rows to the buckets of a planned write."""
-    if not work.buckets:
+    """Write rows to the file groups of a planned write."""
+    if not assignment.writes:
         return []
-    tasks = min(len(work.buckets), _MOST_TASKS)
-    buckets: dict[int, list[Any]] = {task: [] for task in range(tasks)}
-    for bucket, read in bucket_reads(work, context):
-        buckets[bucket.index % tasks].append((bucket, read))
-    plan = spark.sparkContext.broadcast(BucketPlan(context, buckets, deletes, combine))
-    written = led.in_tasks(spark, tasks).mapInArrow(
-        lambda batches: write_buckets(plan.value, batches), RESULTS
+    tasks = min(len(assignment.writes), _MOST_TASKS)
+    writes: dict[int, list[Any]] = {task: [] for task in range(tasks)}
+    for write, read in previous_reads(assignment, context):
+        writes[write.index % tasks].append((write, read))
+    deletes = assignment.operation is OperationType.DELETE
+    shared = spark.sparkContext.broadcast(StageTasks(context, writes, deletes, combine))
+    written = routed.in_tasks(spark, tasks).mapInArrow(
+        lambda batches: write_file_groups(shared.value, batches), RESULTS
     )
     try:
         results = _collected(spark, written, context, "write")
     finally:
-        plan.destroy()
+        shared.destroy()
     came = sum(result.rows for result in results)
-    if came != led.rows:
+    if came != routed.rows:
         raise CommitFailed(
-            f"the rows of this write changed while it ran: {led.rows} were planned, {came} came"
+            f"the rows of this write changed while it ran: {routed.rows} were planned, {came} came"
         )
     return [stat for result in results for stat in result.stats]
 
@@ -145,32 +144,13 @@ def write_streamed(spark: SparkSession, frame: DataFrame, context: WriteContext)
     return [stat for result in results for stat in result.stats]
 
 
-def routes_of(buckets: Iterable[Bucket]) -> Iterator[Route]:
-    """Rows go to the file group of their key; new ones to a bucket of their partition.
-
-    Which one is told by the hash of their key, in proportion to what the buckets can take.
-    """
-    fresh: dict[PartitionPath, list[Bucket]] = {}
-    for bucket in buckets:
-        partition = bucket.group.partition
-        if bucket.updates:
-            yield Route(partition, bucket.group.file_id, bucket.index)
-        if bucket.inserts:
-            fresh.setdefault(partition, []).append(bucket)
-    for partition, takers in fresh.items():
-        sums = list(accumulate(bucket.inserts for bucket in takers))
-        bounds = [_LOWEST, *(_LOWEST + _HASHES * each // sums[-1] for each in sums)]
-        for number, bucket in enumerate(takers):
-            yield Route(partition, "", bucket.index, bounds[number], bounds[number + 1] - 1)
-
-
 def _collected(
     spark: SparkSession, written: DataFrame, context: WriteContext, phase: str
 ) -> list[Result]:
     """Run the stage. Its results are collected once, and nothing comes behind it in the job."""
-    with described(spark, job_text(context, phase)), told_plainly():
+    with described(spark, job_text(context, phase)), translate_spark_errors():
         rows = written.collect()
-    results = [pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: row["bucket"])]
+    results = [pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: row["number"])]
     for result in results:
         if result.error is not None:
             raise result.error

@@ -1,7 +1,7 @@
 """The executor side of a write: Arrow batches in, what was written out.
 
-A task gets the rows of its buckets, one bucket as a rule, and runs the same handle that the local
-engine runs. What it returns is one row per bucket; an error that trying again cannot mend is
+A task gets the rows of its file groups, one as a rule, and runs the same handle that the local
+engine runs. What it returns is one row per file group; an error that trying again cannot mend is
 returned rather than raised, so that Spark does not try again.
 """
 
@@ -20,22 +20,22 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from hoodoo.errors import HoodooError, InputError
 from hoodoo.format.completion import Digest
-from hoodoo.format.schema import RECORD_KEY
+from hoodoo.model.file_group_write import FileGroupWrite
 from hoodoo.model.stats import WriteStat
 from hoodoo.rows import merge
 from hoodoo.rows.conform import conform
 from hoodoo.rows.keys import record_keys
 from hoodoo.rows.merge import Changes
 from hoodoo.rows.text import refuse_invalid_text
-from hoodoo.spark.columns import BUCKET, DELETED, HASH, OWN
+from hoodoo.spark.columns import DELETED, HASH, OWN, WRITE
 from hoodoo.spark.worker import attempt
 from hoodoo.table.base import SliceRead
-from hoodoo.write.assign import Bucket
 from hoodoo.write.bulk import StreamTask, write_stream
 from hoodoo.write.context import WriteContext
 from hoodoo.write.handle import HandleTask, run_handle
+from hoodoo.write.plan import deletes_of, upserts_of
 
-RESULTS = StructType([StructField("bucket", IntegerType()), StructField("result", BinaryType())])
+RESULTS = StructType([StructField("number", IntegerType()), StructField("result", BinaryType())])
 
 _COMBINE_AT = 500_000
 """Rows that come together before those of the same key are combined: memory stays bounded."""
@@ -43,7 +43,7 @@ _COMBINE_AT = 500_000
 
 @dataclass(frozen=True)
 class Result:
-    """What a bucket's handle wrote, and how many rows it was given; or why it could not."""
+    """What a handle wrote, and how many rows it was given; or why it could not."""
 
     stats: tuple[WriteStat, ...] = ()
     rows: int = 0
@@ -51,58 +51,58 @@ class Result:
 
 
 @dataclass(frozen=True)
-class BucketPlan:
-    """What every task of a write knows: the buckets of each task, and how to read their groups."""
+class StageTasks:
+    """What every task of a write knows: the file groups of each task, and how to read them."""
 
     context: WriteContext
-    buckets: Mapping[int, Sequence[tuple[Bucket, SliceRead | None]]]
+    writes: Mapping[int, Sequence[tuple[FileGroupWrite, SliceRead | None]]]
     deletes: bool
     combine: bool
 
 
 @dataclass
 class _Arriving:
-    """The rows of one bucket, as they come."""
+    """The rows of one file group, as they come."""
 
-    plan: BucketPlan
+    stage: StageTasks
     parts: list[Changes] = field(default_factory=list)
     pending: int = 0
     digest: Digest = field(default_factory=Digest)
 
     def add(self, rows: pa.Table) -> None:
         self.digest += Digest.of(rows.column(HASH))
-        self.parts.append(_changes(self.plan, rows))
+        self.parts.append(_changes(self.stage, rows))
         self.pending += rows.num_rows
-        if self.plan.combine and self.pending >= _COMBINE_AT:
+        if self.stage.combine and self.pending >= _COMBINE_AT:
             self.parts, self.pending = [merge.collapse(self.parts)], 0
 
     def changes(self) -> Changes:
-        if self.plan.combine:
+        if self.stage.combine:
             return merge.collapse(self.parts)
         return merge.concatenate(self.parts)
 
 
-def write_buckets(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
-    """Run the handles of this task's buckets on the rows that came."""
+def write_file_groups(stage: StageTasks, batches: Iterable[Any]) -> Iterator[Any]:
+    """Run the handles of this task's file groups on the rows that came."""
     task = TaskContext.get()
     assert task is not None
-    arrived = attempt(lambda: _arrived(plan, batches))
+    arrived = attempt(lambda: _arrived(stage, batches))
     if isinstance(arrived, HoodooError):
         yield _row(-1, Result(error=arrived))
         return
-    for bucket, previous in plan.buckets[task.partitionId()]:
-        came = arrived.pop(bucket.index, None)
+    for write, previous in stage.writes[task.partitionId()]:
+        came = arrived.pop(write.index, None)
         if came is not None:
             handle = HandleTask(
-                plan.context,
-                bucket,
+                stage.context,
+                write,
                 came.changes(),
                 previous,
                 attempt=task.taskAttemptId(),
                 digest=came.digest,
             )
             stats = attempt(partial(run_handle, handle))
-            yield _row(bucket.index, _told(stats, came.digest.rows))
+            yield _row(write.index, _told(stats, came.digest.rows))
 
 
 def write_bulk(context: WriteContext, batches: Iterable[Any]) -> Iterator[Any]:
@@ -130,21 +130,21 @@ class _Counted:
             yield rows
 
 
-def _arrived(plan: BucketPlan, batches: Iterable[Any]) -> dict[int, _Arriving]:
+def _arrived(stage: StageTasks, batches: Iterable[Any]) -> dict[int, _Arriving]:
     arriving: dict[int, _Arriving] = {}
-    for number, rows in _by_bucket(batches):
+    for number, rows in _by_write(batches):
         if number not in arriving:
-            arriving[number] = _Arriving(plan)
+            arriving[number] = _Arriving(stage)
         arriving[number].add(rows)
     return arriving
 
 
-def _by_bucket(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
+def _by_write(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
     for batch in batches:
         if not batch.num_rows:
             continue
         rows = pa.Table.from_batches([batch])
-        numbers = rows.column(BUCKET)
+        numbers = rows.column(WRITE)
         for number in pc.unique(numbers).to_pylist():
             if number is None:
                 raise InputError("rows that were not there when the write was planned")
@@ -152,22 +152,20 @@ def _by_bucket(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
             yield number, rows if pc.all(mine).as_py() else rows.filter(mine)
 
 
-def _changes(plan: BucketPlan, rows: pa.Table) -> Changes:
-    context, rule = plan.context, plan.context.ref.properties.merge
+def _changes(stage: StageTasks, rows: pa.Table) -> Changes:
+    context, properties = stage.context, stage.context.ref.properties
     data = rows.drop_columns([name for name in rows.column_names if name in OWN])
     refuse_invalid_text(data)
-    stored = context.schema.append(pa.field(RECORD_KEY, pa.string()))
-    if plan.deletes:
-        known = [name for name in data.column_names if name in context.schema.names]
-        data = conform(data.select(known), pa.schema([context.schema.field(n) for n in known]))
-        keys = record_keys(data, context.ref.properties.keys)
-        has_ordering = all(name in known for name in rule.ordering_fields)
-        ordering = merge.ordering_columns(data, rule) if has_ordering else ()
-        return merge.deletes(keys, stored, rule, ordering)
-    data = conform(data, context.schema)
-    keys = record_keys(data, context.ref.properties.keys)  # cheaper than to send them along
-    full = data.append_column(stored.field(RECORD_KEY), keys)
-    changes = merge.upserts(full, keys, rule)
+    schema = context.schema
+    if stage.deletes:
+        known = [name for name in data.column_names if name in schema.names]
+        schema = pa.schema([schema.field(name) for name in known])
+        data = data.select(known)
+    data = conform(data, schema)
+    keys = record_keys(data, properties.keys)  # cheaper than to send them along
+    if stage.deletes:
+        return deletes_of(data, keys, context.schema, properties.merge)
+    changes = upserts_of(data, keys, properties.merge)
     if DELETED not in rows.column_names:
         return changes
     moved = merge.one_array(rows.column(DELETED)).to_numpy(zero_copy_only=False).astype(bool)
@@ -178,8 +176,8 @@ def _told(stats: tuple[WriteStat, ...] | HoodooError, rows: int) -> Result:
     return Result(error=stats) if isinstance(stats, HoodooError) else Result(stats, rows)
 
 
-def _row(bucket: int, result: Result) -> pa.RecordBatch:
+def _row(number: int, result: Result) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
-        [pa.array([bucket], pa.int32()), pa.array([pickle.dumps(result)], pa.binary())],
-        names=["bucket", "result"],
+        [pa.array([number], pa.int32()), pa.array([pickle.dumps(result)], pa.binary())],
+        names=["number", "result"],
     )

@@ -5,29 +5,28 @@ prepare -> locate -> assign -> execute (begin, write stage, finalize, commit)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
-from hoodoo.concurrency.conflict import Overwritten
-from hoodoo.config.tasks import BULK_INSERT_PARALLELISM, SORT_MODE, SortMode
+from hoodoo.config.tasks import BULK_INSERT_PARALLELISM, DRIVER_MAX_KEYS, SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.errors import InputError
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
-from hoodoo.model.buckets import bucket_file_id
+from hoodoo.index import index_of
 from hoodoo.model.commit import OperationType
-from hoodoo.model.files import FileGroupId, FileSlice
-from hoodoo.model.names import FileId, derived_uuid, new_file_id
+from hoodoo.model.file_group_write import Destination
 from hoodoo.model.paths import PartitionPath
-from hoodoo.spark import again, few, small
-from hoodoo.spark.columns import GROUP, PLACE
+from hoodoo.spark import recompute
+from hoodoo.spark.collect_keys import Keys, collect_keys
+from hoodoo.spark.collect_rows import write_collected
+from hoodoo.spark.columns import LABEL, PLACE
 from hoodoo.spark.engine import SparkEngine
-from hoodoo.spark.index import as_new, bucket, tag
+from hoodoo.spark.join_keys import tag, tag_new
 from hoodoo.spark.prepare import (
     Rows,
     one_per_key,
@@ -36,29 +35,17 @@ from hoodoo.spark.prepare import (
     rows_by_partition,
     without_marked,
 )
-from hoodoo.spark.session import configured, described, session_of, told_plainly
-from hoodoo.spark.stage import ByGroup, Led, Route, routes_of, write_led, write_streamed
+from hoodoo.spark.session import configured, described, session_of, translate_spark_errors
+from hoodoo.spark.stage import ByDestination, RoutedRows, write_routed, write_streamed
 from hoodoo.table.ref import TableRef
-from hoodoo.table.snapshot import Snapshot, take_snapshot
 from hoodoo.table.writable import refuse_unwritable
 from hoodoo.write import operations
-from hoodoo.write.assign import assign, assign_numbers
-from hoodoo.write.bucketed import check_buckets, has_buckets
+from hoodoo.write.assignment import Assignment, Target, assign
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute
 from hoodoo.write.locate import locate
 from hoodoo.write.partitions import refuse_unusable_partitions
-from hoodoo.write.plan import place
-from hoodoo.write.work import (
-    Replaced,
-    Work,
-    groups_by_partition,
-    sizes_of,
-    takes_inserts,
-    update_kind,
-)
 
-_OVERWRITES = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
 # What is kept is used two or three times: to compress it costs more than it saves.
 _PLAIN_CACHE = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}
 
@@ -82,14 +69,8 @@ class _Job:
     def phase(self, name: str) -> Iterator[None]:
         """A phase before the write has its instant."""
         text = f"hoodoo {self.ref.properties.name} {self.operation.value.lower()}: {name}"
-        with self.phases.timed(name), described(self.spark, text), told_plainly():
+        with self.phases.timed(name), described(self.spark, text), translate_spark_errors():
             yield
-
-    def snapshot(self) -> Snapshot:
-        """The table as it is, if the settings fit it."""
-        snapshot = take_snapshot(self.ref)
-        check_buckets(snapshot)
-        return snapshot
 
     @property
     def engine(self) -> SparkEngine:
@@ -105,13 +86,12 @@ class _Job:
 
     def keep_given(self, frame: DataFrame) -> DataFrame:
         """The same for the rows as they were given, unless it is cheap to compute them again."""
-        return frame if again.is_cheap(self.given) else self.keep(frame)
+        return frame if recompute.is_cheap(self.given) else self.keep(frame)
 
-    def execute(self, work: Work, led: Led, *, combine: bool) -> CommitResult:
+    def execute(self, assignment: Assignment, routed: RoutedRows, *, combine: bool) -> CommitResult:
         """Carry a planned write out."""
-        deletes = self.operation is OperationType.DELETE
-        stage = partial(write_led, self.spark, work, led, deletes=deletes, combine=combine)
-        return execute(self.ref, work, stage, self.engine, self.phases)
+        stage = partial(write_routed, self.spark, assignment, routed, combine=combine)
+        return execute(self.ref, assignment, stage, self.engine, self.phases)
 
 
 @contextmanager
@@ -123,25 +103,25 @@ def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Itera
 def upsert(ref: TableRef, given: DataFrame) -> CommitResult:
     """Update rows whose keys are there, add the others."""
     refuse_unwritable(ref)
-    by_spark = partial(_by_keys, operation=OperationType.UPSERT, prepared=prepare)
-    return small.written(ref, given, operations.upsert) or by_spark(ref, given)
+    by_keys = partial(_write_by_key, ref, given, OperationType.UPSERT, prepare)
+    return write_collected(ref, given, operations.upsert) or by_keys()
 
 
 def delete(ref: TableRef, given: DataFrame) -> CommitResult:
     """Delete rows by key; see `write.operations.delete`."""
     refuse_unwritable(ref)
-    by_spark = partial(_by_keys, operation=OperationType.DELETE, prepared=prepare_deletes)
-    return small.written(ref, given, operations.delete) or by_spark(ref, given)
+    by_keys = partial(_write_by_key, ref, given, OperationType.DELETE, prepare_deletes)
+    return write_collected(ref, given, operations.delete) or by_keys()
 
 
 def insert(ref: TableRef, given: DataFrame, *, bulk: bool = False) -> CommitResult:
     """Add rows without looking for their keys; bulk inserts leave existing files alone."""
     refuse_unwritable(ref)
-    if bulk and not has_buckets(ref):
+    if bulk and not index_of(ref).has_buckets:
         return _bulk_insert(ref, given)
     by_driver = partial(operations.insert, bulk=bulk)
     operation = OperationType.BULK_INSERT if bulk else OperationType.INSERT
-    return small.written(ref, given, by_driver) or _insert(ref, given, operation, fill=not bulk)
+    return write_collected(ref, given, by_driver) or _write_new(ref, given, operation)
 
 
 def overwrite(ref: TableRef, given: DataFrame, *, whole: bool = False) -> CommitResult:
@@ -149,7 +129,7 @@ def overwrite(ref: TableRef, given: DataFrame, *, whole: bool = False) -> Commit
     refuse_unwritable(ref)
     by_driver = partial(operations.overwrite, whole=whole)
     operation = OperationType.INSERT_OVERWRITE_TABLE if whole else OperationType.INSERT_OVERWRITE
-    return small.written(ref, given, by_driver) or _insert(ref, given, operation, fill=False)
+    return write_collected(ref, given, by_driver) or _write_new(ref, given, operation)
 
 
 def delete_partitions(ref: TableRef, given: DataFrame) -> CommitResult:
@@ -157,156 +137,91 @@ def delete_partitions(ref: TableRef, given: DataFrame) -> CommitResult:
     raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
 
 
-def _by_keys(
+def _write_by_key(
     ref: TableRef,
     given: DataFrame,
-    *,
     operation: OperationType,
-    prepared: Callable[[Snapshot, DataFrame], Rows],
+    prepare_rows: Callable[[Target, DataFrame], Rows],
 ) -> CommitResult:
-    """A write whose rows go to the file groups of their keys."""
+    """A write whose rows go to the file groups of their keys.
+
+    The driver plans if it can hold the keys; else keys are joined.
+    """
     with _writing(ref, given, operation) as job:
         with job.phase("prepare"):
-            snapshot = job.snapshot()
-            rows = prepared(snapshot, given)
-        return job.execute(*_led_by_keys(job, snapshot, rows), combine=True)
+            target = Target.load(ref)
+            rows = prepare_rows(target, given)
+        with job.phase("locate"):
+            rows = replace(rows, frame=job.keep_given(rows.frame))
+            counts = rows_by_partition(rows.frame)
+            if operation is not OperationType.DELETE:
+                refuse_unusable_partitions(ref, counts)
+            fits = sum(counts.values()) <= ref.config.get(DRIVER_MAX_KEYS)
+            keys = collect_keys(target, rows) if fits else None
+        if keys is not None:
+            assignment, routed = _plan_by_driver(job, target, rows, keys)
+        else:
+            with job.phase("locate"):
+                deletes = operation is OperationType.DELETE
+                tagged = tag(job.spark, target, rows, counts, job.keep, deletes=deletes)
+                profile = _profile(tagged)
+            assignment, routed = _plan_tagged(job, target, rows, tagged, profile)
+        return job.execute(assignment, routed, combine=True)
 
 
-def _insert(
-    ref: TableRef, given: DataFrame, operation: OperationType, *, fill: bool
-) -> CommitResult:
+def _write_new(ref: TableRef, given: DataFrame, operation: OperationType) -> CommitResult:
+    """A write whose rows are new, whatever keys there are."""
     with _writing(ref, given, operation) as job:
         with job.phase("prepare"):
-            snapshot = job.snapshot()
-            rows = prepare(snapshot, given)
-            frame = job.keep_given(_as_new(job, snapshot, rows))
-            profile = _profile(frame)
-            refuse_unusable_partitions(ref, {place for place, _ in profile})
-        with job.phase("assign"):
-            replaced: Replaced | None = None
-            overwrites: Overwritten = frozenset()
-            if operation in _OVERWRITES:
-                is_whole = operation is OperationType.INSERT_OVERWRITE_TABLE
-                overwrites = None if is_whole else frozenset(place for place, _ in profile)
-                replaced = groups_by_partition(snapshot, overwrites)
-            candidates = snapshot.slices() if fill else []
-            work, led = _planned(job, snapshot, rows, frame, profile, candidates, replaced)
-            work = replace(work, overwrites=overwrites)
-        return job.execute(work, led, combine=ref.config.get(COMBINE_BEFORE_INSERT))
+            target = Target.load(ref)
+            rows = prepare(target, given)
+            tagged = job.keep_given(tag_new(target, rows.frame))
+            profile = _profile(tagged)
+            refuse_unusable_partitions(ref, {destination.partition for destination in profile})
+        assignment, routed = _plan_tagged(job, target, rows, tagged, profile)
+        return job.execute(assignment, routed, combine=ref.config.get(COMBINE_BEFORE_INSERT))
 
 
-Profile = dict[tuple[PartitionPath, str], int]
-"""How many rows go to each file group; those that are new, to the empty one."""
-
-
-def _led_by_keys(job: _Job, snapshot: Snapshot, rows: Rows) -> tuple[Work, Led]:
-    """Rows go to the file groups of their keys; absent keys are added, or need no delete."""
-    with job.phase("locate"):
-        rows = replace(rows, frame=job.keep_given(rows.frame))
-        counts = rows_by_partition(rows.frame)
-        if job.operation is not OperationType.DELETE:
-            refuse_unusable_partitions(job.ref, counts)
-        is_few = few.suits(job.ref, sum(counts.values()))
-        keys = few.bring(rows.frame) if is_few else None
-    if keys is not None:
-        return _led_by_the_driver(job, snapshot, rows, keys)
-    with job.phase("locate"):
-        tagged = _tagged(job, snapshot, rows, counts)
-        profile = _profile(tagged)
-    with job.phase("assign"):
-        return _planned(job, snapshot, rows, tagged, profile, snapshot.slices())
-
-
-def _led_by_the_driver(
-    job: _Job, snapshot: Snapshot, rows: Rows, keys: few.Keys
-) -> tuple[Work, Led]:
+def _plan_by_driver(
+    job: _Job, target: Target, rows: Rows, keys: Keys
+) -> tuple[Assignment, RoutedRows]:
+    """Plan rows whose keys are in the driver."""
+    deletes = job.operation is OperationType.DELETE
     with job.phase("locate"):
         located = locate(
-            snapshot,
+            target,
             keys.incoming,
             job.engine,
+            deletes=deletes,
             in_all_partitions=rows.in_all_partitions,
-            only_live=rows.only_live,
         )
-        if job.operation is OperationType.DELETE:
-            located = replace(located, nowhere=located.nowhere[:0])
     with job.phase("assign"):
-        placed = place(snapshot, keys.incoming, located)
-        buckets = [made for made, _ in placed]
-        return Work(job.operation, snapshot, rows.schema, buckets), keys.led_to(placed)
+        assignment, assigned = assign(target, job.operation, rows.schema, located.counts)
+        return assignment, keys.route(located, assigned.routes)
 
 
-def _tagged(job: _Job, snapshot: Snapshot, rows: Rows, counts: Mapping[str, int]) -> DataFrame:
-    """Rows with the file groups of their keys."""
-    deletes = job.operation is OperationType.DELETE
-    if has_buckets(job.ref):
-        by_number = bucket.tag_present if deletes else bucket.tag
-        return by_number(job.spark, snapshot, rows)
-    found = tag(job.spark, snapshot, rows, counts, job.keep)
-    return found.filter(sf.col(GROUP) != "") if deletes else found
+def _plan_tagged(
+    job: _Job, target: Target, rows: Rows, tagged: DataFrame, profile: dict[Destination, int]
+) -> tuple[Assignment, RoutedRows]:
+    """Plan rows that know their destination."""
+    with job.phase("assign"):
+        assignment, assigned = assign(target, job.operation, rows.schema, profile)
+        frame = tagged.drop(RECORD_KEY, PARTITION_PATH)
+        return assignment, ByDestination(frame, sum(profile.values()), assigned.routes)
 
 
-def _as_new(job: _Job, snapshot: Snapshot, rows: Rows) -> DataFrame:
-    if has_buckets(job.ref):
-        return bucket.tag(job.spark, snapshot, rows)
-    return as_new(rows.frame)
-
-
-def _profile(tagged: DataFrame) -> Profile:
-    """How many of the rows go where; runs a job."""
-    counted = tagged.groupBy(PLACE, GROUP).count().collect()
-    return {(PartitionPath(place), group): count for place, group, count in counted}
-
-
-def _planned(
-    job: _Job,
-    snapshot: Snapshot,
-    rows: Rows,
-    tagged: DataFrame,
-    profile: Profile,
-    candidates: list[FileSlice],
-    replaced: Replaced | None = None,
-) -> tuple[Work, Led]:
-    """The buckets of a write, and its tagged rows led to them."""
-    ref, write_id = job.ref, job.ref.env.ids.uuid()
-    if has_buckets(ref):
-        numbered = assign_numbers(
-            {(place, bucket.number_in(group)): count for (place, group), count in profile.items()},
-            [] if replaced is not None else snapshot.slices(),
-            update_kind(ref),
-            lambda place, number: bucket_file_id(
-                number, derived_uuid(write_id, f"{place}/{number}")
-            ),
-        )
-        buckets = list(numbered.values())
-        routes = [
-            Route(place, bucket.group_of(number), made.index)
-            for (place, number), made in numbered.items()
-        ]
-    else:
-        slices = {slice_.group: slice_ for slice_ in snapshot.slices()}
-        updates = {FileGroupId(p, FileId(g)): n for (p, g), n in profile.items() if g}
-        inserts = {place: count for (place, group), count in profile.items() if not group}
-        buckets = assign(
-            {slices[group]: update_kind(ref) for group in updates},
-            updates,
-            inserts,
-            [slice_ for slice_ in candidates if takes_inserts(ref, slice_)],
-            sizes_of(snapshot, has_inserts=bool(inserts)),
-            partial(new_file_id, write_id),
-        )
-        routes = list(routes_of(buckets))
-    work = Work(job.operation, snapshot, rows.schema, buckets, replaced or {})
-    led = ByGroup(tagged.drop(RECORD_KEY, PARTITION_PATH), sum(profile.values()), routes)
-    return work, led
+def _profile(tagged: DataFrame) -> dict[Destination, int]:
+    """How many of the rows go to each destination; runs a job."""
+    counted = tagged.groupBy(PLACE, LABEL).count().collect()
+    return {Destination(PartitionPath(place), label): count for place, label, count in counted}
 
 
 def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
     """Rows are written where they are; only those that are to be sorted move."""
     with _writing(ref, given, OperationType.BULK_INSERT) as job:
         with job.phase("prepare"):
-            snapshot = job.snapshot()
-            rows = prepare(snapshot, given)
+            target = Target.load(ref)
+            rows = prepare(target, given)
             frame = rows.frame
             if ref.config.get(COMBINE_BEFORE_INSERT):
                 keys = (PARTITION_PATH, RECORD_KEY)
@@ -314,9 +229,9 @@ def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
             frame = without_marked(frame, rows.schema)
             # Keys and partitions are made again by the tasks, which is cheaper than to send them.
             frame = _sorted(ref, frame).drop(RECORD_KEY, PARTITION_PATH)
-        work = Work(job.operation, snapshot, rows.schema)
+        assignment = Assignment(job.operation, target.snapshot, rows.schema)
         stage = partial(write_streamed, job.spark, frame)
-        return execute(ref, work, stage, job.engine, job.phases)
+        return execute(ref, assignment, stage, job.engine, job.phases)
 
 
 def _sorted(ref: TableRef, frame: DataFrame) -> DataFrame:

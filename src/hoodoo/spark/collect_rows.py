@@ -1,7 +1,7 @@
-"""Small writes: the driver collects the rows, and plans them as the local engine does.
+"""Writes of few rows: the driver collects them, and plans them as the local engine does.
 
 Rows are computed once and cross to Python once; nothing is cached, joined or shuffled. The files
-are written by executors, to which each bucket's rows are sent with its task.
+are written by executors, to which the rows of each file group are sent with its task.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hoodoo.rows.conform import conform
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.prepare import own_columns
 from hoodoo.spark.schema import arrow_schema
-from hoodoo.spark.session import described, session_of, told_plainly
+from hoodoo.spark.session import described, session_of, translate_spark_errors
 from hoodoo.table.ref import TableRef
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases
@@ -28,12 +28,12 @@ from hoodoo.write.execute import Phases
 Operation = Callable[[TableRef, pa.Table, Engine], CommitResult]
 
 
-def written(ref: TableRef, given: DataFrame, operation: Operation) -> CommitResult | None:
+def write_collected(ref: TableRef, given: DataFrame, operation: Operation) -> CommitResult | None:
     """Carry a write out if its rows are few; None, and nothing happened, if they are not."""
     spark, phases = session_of(given), Phases(ref.env)
     text = f"hoodoo {ref.properties.name}"
     with phases.timed("collect"), described(spark, f"{text}: collect"):
-        rows = _collected(own_columns(given), ref.config.get(DRIVER_MAX_BYTES))
+        rows = _collect(own_columns(given), ref.config.get(DRIVER_MAX_BYTES))
     if rows is None:
         return None
     result = operation(ref, rows, SparkEngine(spark, text))
@@ -41,13 +41,13 @@ def written(ref: TableRef, given: DataFrame, operation: Operation) -> CommitResu
     return replace(result, timings=timings)
 
 
-def _collected(rows: DataFrame, most_bytes: int) -> pa.Table | None:
+def _collect(rows: DataFrame, most_bytes: int) -> pa.Table | None:
     """All rows, if that is not much by Spark's own estimate, nor in truth."""
     if not most_bytes or _expected_bytes(rows) > most_bytes:
         return None
     schema = normalise(arrow_schema(rows.schema))
     try:
-        with told_plainly():
+        with translate_spark_errors():
             table = rows.toArrow()
     except EngineFailed as error:
         if "maxResultSize" in str(error):  # far more than was expected

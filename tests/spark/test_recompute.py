@@ -13,7 +13,7 @@ from support.ways import JOINS, from_files
 
 from hoodoo.errors import HoodooError
 from hoodoo.spark import write
-from hoodoo.spark.again import is_cheap
+from hoodoo.spark.recompute import is_cheap
 
 pytestmark = pytest.mark.spark
 
@@ -88,9 +88,9 @@ def test_rows_that_change_between_two_looks_are_refused(
     def changing(*_: object) -> None:
         file.write_bytes(more.read_bytes())
 
-    planned = write._planned
+    planned = write._plan_tagged
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write, "_planned", lambda *a, **b: (changing(), planned(*a, **b))[1])
+        patch.setattr(write, "_plan_tagged", lambda *a, **b: (changing(), planned(*a, **b))[1])
         with pytest.raises(HoodooError):
             table.insert(few)
     assert read(table) == []

@@ -1,0 +1,243 @@
+"""Writes of many rows: keys and rows stay in Spark, and the index's rules come to them.
+
+Rows get `PLACE` and `LABEL`, the destination of their key. An index that computes labels does so
+in Python workers, from keys alone. For one that searches files, the keys of the files are joined
+with the incoming ones; where a rule has to choose between several finds of a key, workers run it
+on shares of the keys. A key that several file groups have comes back once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
+
+from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
+from hoodoo.index import Index
+from hoodoo.index.matches import IN_NEW, Flags, Matches, Positions, Targets, keep_alive
+from hoodoo.model.file_group_write import NEW
+from hoodoo.rows.merge import are_greater, one_array
+from hoodoo.spark.columns import DELETED, LABEL, PLACE
+from hoodoo.spark.prepare import Rows, one_per_key, ordering_of
+from hoodoo.spark.stored_keys import (
+    ALIVE,
+    MOST_BROADCAST,
+    find_in_slices,
+    only_wanted,
+    stored_keys,
+    stored_rows,
+)
+from hoodoo.write.assignment import Target
+
+Keep = Callable[[DataFrame], DataFrame]
+
+_STORED, _INCOMING = "_hoodoo_stored", "_hoodoo_incoming"
+_DROPPED = "dropped"
+"""The label of rows that go nowhere."""
+_TARGETS = (
+    f"{RECORD_KEY} string, {PARTITION_PATH} string, {PLACE} string, {LABEL} string, "
+    f"{DELETED} boolean"
+)
+
+
+def tag_new(target: Target, rows: DataFrame) -> DataFrame:
+    """Rows that are new whatever keys there are, with their destination."""
+    place = {PLACE: sf.col(PARTITION_PATH)}
+    if target.index.searches_files:
+        return rows.withColumns({**place, LABEL: sf.lit(NEW)})
+    return rows.withColumns({**place, LABEL: _labels(target.index)})
+
+
+def tag(
+    spark: SparkSession,
+    target: Target,
+    rows: Rows,
+    counts: Mapping[str, int],
+    keep: Keep,
+    *,
+    deletes: bool,
+) -> DataFrame:
+    """Rows with the destinations of their keys; absent keys need no delete.
+
+    `counts` tells how many rows each partition gets. `keep` is for what is costly and is looked at
+    again: the rows that come back are, to be counted and to be written.
+    """
+    if not target.index.searches_files:
+        return _tag_by_label(spark, target, rows, deletes=deletes)
+    if target.index.is_global and not rows.in_all_partitions:
+        merge = target.ref.properties.merge
+        rows = replace(rows, frame=one_per_key(rows.frame, rows.schema, merge, [RECORD_KEY]))
+    tagged = _tag_by_search(spark, target, rows, counts, keep, deletes=deletes)
+    return tagged.filter(sf.col(LABEL) != NEW) if deletes else tagged
+
+
+def _tag_by_label(spark: SparkSession, target: Target, rows: Rows, *, deletes: bool) -> DataFrame:
+    """Rows by the label of their key; those that tell no partition, for each that there is."""
+    present = target.index.destinations(target.snapshot.slices())
+    if rows.in_all_partitions:
+        places = sorted({destination.partition for destination in present})
+        every = spark.createDataFrame(pa.table({PLACE: pa.array(places, pa.string())}))
+        tagged = rows.frame.withColumn(LABEL, _labels(target.index)).crossJoin(sf.broadcast(every))
+    else:
+        tagged = tag_new(target, rows.frame)
+    if not deletes:
+        return tagged
+    there = {
+        PLACE: pa.array([destination.partition for destination in present], pa.string()),
+        LABEL: pa.array([destination.label for destination in present], pa.string()),
+    }
+    known = sf.broadcast(spark.createDataFrame(pa.table(there)))
+    return tagged.join(known, [PLACE, LABEL], "left_semi")
+
+
+def _labels(index: Index) -> Column:
+    """Keys, and nothing else of the rows, go through Python for this: Spark has no such hash."""
+
+    def by_pandas(keys: Any) -> Any:
+        return index.labels(pa.array(keys, pa.string())).to_pandas()
+
+    if hasattr(sf, "arrow_udf"):  # from Spark 4.1 on
+        return cast(Column, sf.arrow_udf(index.labels, "string")(RECORD_KEY))
+    return pandas_udf(by_pandas, "string", PandasUDFType.SCALAR)(RECORD_KEY)
+
+
+def _tag_by_search(
+    spark: SparkSession,
+    target: Target,
+    rows: Rows,
+    counts: Mapping[str, int],
+    keep: Keep,
+    *,
+    deletes: bool,
+) -> DataFrame:
+    snapshot, index, anywhere = target.snapshot, target.index, rows.in_all_partitions
+    slices = [
+        slice_
+        for slice_ in snapshot.slices()
+        if anywhere or index.is_global or slice_.group.partition in counts
+    ]
+    if not slices:
+        return tag_new(target, rows.frame)
+    count, compares = sum(counts.values()), index.compares_ordering and not anywhere
+    if index.asks_footers and not anywhere:
+        found = keep(find_in_slices(spark, snapshot, index, slices, rows.frame))
+    else:
+        read = stored_rows if compares else stored_keys
+        found = only_wanted(read(spark, snapshot, slices), rows.frame, count)
+        if count <= MOST_BROADCAST:  # else all keys of the table are joined, far more than rows
+            found = keep(found)
+    # None but logs delete keys and leave them there.
+    if index.is_global or any(slice_.logs for slice_ in slices):
+        found = _choose(target, rows, found, deletes=deletes, compares=compares)
+    else:
+        found = _as_targets(found, anywhere=anywhere)
+    ids = [RECORD_KEY] if anywhere else [RECORD_KEY, PARTITION_PATH]
+    found = found.drop(PARTITION_PATH) if anywhere else found
+    tagged = rows.frame.join(found.hint("shuffle_hash"), ids, "left")
+    own = sf.col(PARTITION_PATH)
+    tagged = tagged.withColumn(PLACE, sf.coalesce(PLACE, own)).fillna(NEW, [LABEL])
+    if index.is_global:
+        tagged = tagged.filter(sf.col(LABEL) != _DROPPED).fillna(False, [DELETED])
+    else:
+        tagged = tagged.drop(DELETED)
+    return keep(tagged) if count > MOST_BROADCAST or index.is_global else tagged
+
+
+def _as_targets(found: DataFrame, *, anywhere: bool) -> DataFrame:
+    """Where each key was found is where its rows go; without `anywhere`, in that partition."""
+    own = sf.lit(None).cast("string") if anywhere else sf.col(PLACE)
+    return found.withColumns({PARTITION_PATH: own, DELETED: sf.lit(False)}).drop(ALIVE)
+
+
+def _choose(
+    target: Target, rows: Rows, found: DataFrame, *, deletes: bool, compares: bool
+) -> DataFrame:
+    """Run the index's rule on all that was found of each key, in Python workers."""
+    merge, anywhere = target.ref.properties.merge, rows.in_all_partitions
+    rule = keep_alive if deletes else target.index.choose
+    incoming = rows.frame.select(RECORD_KEY, PARTITION_PATH)
+    if compares:
+        order = ordering_of(rows.schema, merge)
+        incoming = rows.frame.select(RECORD_KEY, PARTITION_PATH, order.alias(_INCOMING))
+        found = found.withColumn(_STORED, order)
+        found = found.select(RECORD_KEY, PLACE, LABEL, ALIVE, _STORED)
+    is_near = sf.lit(True)
+    if not (anywhere or target.index.is_global):
+        is_near = sf.col(PLACE) == sf.col(PARTITION_PATH)
+    matched = incoming.distinct().join(found.hint("shuffle_hash"), RECORD_KEY).filter(is_near)
+
+    def choose(batches: Iterable[Any]) -> Iterable[Any]:
+        tables = [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
+        if tables:
+            chosen = choose_targets(pa.concat_tables(tables), rule, anywhere=anywhere)
+            yield from chosen.combine_chunks().to_batches()
+
+    return matched.repartition(RECORD_KEY).mapInArrow(choose, _TARGETS)
+
+
+def choose_targets(
+    found: pa.Table, rule: Callable[[Matches], Targets], *, anywhere: bool
+) -> pa.Table:
+    """Destinations for keys of which this is all that was found: what a worker runs.
+
+    `anywhere`: rows do not tell their partition, so that every slice counts as in their own.
+    """
+    own = pc.fill_null(pc.equal(found.column(PLACE), found.column(PARTITION_PATH)), anywhere)
+    entries = np.arange(found.num_rows, dtype=np.int64)
+    row_of, first = _number_rows(found)
+    targets = rule(
+        Matches(row_of, entries, _flags(found.column(ALIVE)), _flags(own), _are_newer(found))
+    )
+    goes, moves = targets.slices != IN_NEW, targets.slices == IN_NEW
+    own_partition = found.column(PARTITION_PATH)
+    new = found.set_column(found.column_names.index(PLACE), PLACE, own_partition)
+    return pa.concat_tables(
+        [
+            _destinations(found, targets.slices[goes], targets.deletes[goes]),
+            _destinations(new, first[targets.rows[moves]], label=NEW),
+            _destinations(found, first[targets.dropped], label=_DROPPED),
+        ]
+    )
+
+
+def _destinations(
+    found: pa.Table, entries: Positions, deletes: Flags | None = None, label: str | None = None
+) -> pa.Table:
+    """These entries as rows of `_TARGETS`."""
+    chosen = found.take(pa.array(entries))
+    return pa.table(
+        {
+            RECORD_KEY: chosen.column(RECORD_KEY),
+            PARTITION_PATH: chosen.column(PARTITION_PATH),
+            PLACE: chosen.column(PLACE),
+            LABEL: chosen.column(LABEL) if label is None else pa.repeat(label, len(entries)),
+            DELETED: np.zeros(len(entries), bool) if deletes is None else deletes,
+        }
+    )
+
+
+def _number_rows(found: pa.Table) -> tuple[Positions, Positions]:
+    """For each entry the number of its row, and for each row its first entry."""
+    partitions = pc.fill_null(one_array(found.column(PARTITION_PATH)), "")
+    ids = pc.binary_join_element_wise(one_array(found.column(RECORD_KEY)), partitions, "\0")
+    codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
+    _, first = np.unique(codes, return_index=True)
+    return codes, first
+
+
+def _are_newer(found: pa.Table) -> Flags:
+    if _STORED not in found.column_names:
+        return np.zeros(found.num_rows, bool)
+    stored, incoming = (one_array(found.column(name)).flatten() for name in (_STORED, _INCOMING))
+    return are_greater(stored, incoming)
+
+
+def _flags(column: pa.Array | pa.ChunkedArray) -> Flags:
+    return np.asarray(one_array(column).to_numpy(zero_copy_only=False), bool)
