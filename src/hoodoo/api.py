@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from hoodoo.engine.base import Engine
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
+from hoodoo.model.commit import OperationType
 from hoodoo.storage.uri import PathText, path_text
 from hoodoo.table.ref import TableRef, open_ref
 
@@ -190,45 +191,43 @@ class Table:
 
     def insert(self, rows: Any) -> CommitResult:
         """Add rows; keys that are there already are not looked for."""
-        return self._write("insert", rows)
+        return self._write(OperationType.INSERT, rows)
 
     def bulk_insert(self, rows: Any) -> CommitResult:
         """Add rows as new files, leaving existing ones alone."""
-        return self._write("insert", rows, bulk=True)
+        return self._write(OperationType.BULK_INSERT, rows)
 
     def upsert(self, rows: Any) -> CommitResult:
         """Update the rows whose keys are there, add the others."""
-        return self._write("upsert", rows)
+        return self._write(OperationType.UPSERT, rows)
 
     def delete(self, rows_or_keys: Any) -> CommitResult:
         """Delete by key: rows with the key columns, or a list of keys."""
-        return self._write("delete", rows_or_keys)
+        return self._write(OperationType.DELETE, rows_or_keys)
 
     def insert_overwrite(self, rows: Any) -> CommitResult:
         """Replace the rows of every partition that occurs in `rows`."""
-        return self._write("overwrite", rows)
+        return self._write(OperationType.INSERT_OVERWRITE, rows)
 
     def insert_overwrite_table(self, rows: Any) -> CommitResult:
         """Replace all rows of the table."""
-        return self._write("overwrite", rows, whole=True)
+        return self._write(OperationType.INSERT_OVERWRITE_TABLE, rows)
 
     def delete_partitions(self, partitions: Sequence[str]) -> CommitResult:
         """Take all rows of these partitions (paths such as `city=sf`) out."""
-        return self._write("delete_partitions", partitions)
+        return self._write(OperationType.DELETE_PARTITION, partitions)
 
-    def _write(self, operation: str, given: Any, **how: bool) -> CommitResult:
+    def _write(self, operation: OperationType, given: Any) -> CommitResult:
         """Rows of a Spark DataFrame are written by Spark, all others in this process."""
-        from hoodoo.write.run import run
+        from hoodoo.write.retry import run_with_retries
 
         if type(given).__module__.startswith("pyspark."):
-            from hoodoo.spark import write
+            from hoodoo.spark.write import write as write_by_spark
 
-            by_spark = getattr(write, operation)
-            return run(self._ref, lambda ref: by_spark(ref, given, **how))
-        from hoodoo.write import operations
+            return run_with_retries(self._ref, lambda ref: write_by_spark(ref, operation, given))
+        from hoodoo.write.operations import write
 
-        here = getattr(operations, operation)
-        return run(self._ref, lambda ref: here(ref, given, self._engine, **how))
+        return run_with_retries(self._ref, lambda ref: write(ref, operation, given, self._engine))
 
     # -- mending ------------------------------------------------------------------------------
 

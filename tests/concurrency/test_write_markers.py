@@ -21,6 +21,7 @@ from hoodoo.concurrency.markers import (
 from hoodoo.config.concurrency import MARKER_TYPE, MarkerType
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
+from hoodoo.model.commit import OperationType
 from hoodoo.model.files import made_by, parse_data_file
 from hoodoo.model.instant import InstantTime, State
 from hoodoo.model.names import MarkerKind, MarkerName
@@ -330,7 +331,7 @@ def write(storage: MemoryStorage | TracedStorage, type: MarkerType) -> None:
     """Updates in two file groups, and new rows that roll over into several files in each."""
     options = {**OPTIONS, MARKER_TYPE.name: type.value}
     ref = open_ref(storage.uri, options, Env(storage))
-    operations.upsert(ref, LARGE, LocalEngine(threads=1))
+    operations.write(ref, OperationType.UPSERT, LARGE, LocalEngine(threads=1))
 
 
 def data_files(ref: TableRef) -> dict[InstantTime, set[str]]:

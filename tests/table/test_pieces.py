@@ -12,6 +12,7 @@ import pytest
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
+from hoodoo.model.commit import OperationType
 from hoodoo.storage import open_storage
 from hoodoo.table.base import open_base
 from hoodoo.table.create import create_table
@@ -46,11 +47,13 @@ def table(kind: str, ordering: str | None = None) -> TableRef:
         options={"hoodie.parquet.block.size": 4 * 1024 * 1024},
         env=Env(open_storage(uri, {})),
     )
-    operations.insert(ref, rows(range(COUNT), 5), ENGINE)
+    operations.write(ref, OperationType.INSERT, rows(range(COUNT), 5), ENGINE)
     if kind == "mor":
-        operations.upsert(ref, rows(range(0, COUNT, 11), 6, 1_000_000), ENGINE)
-        operations.upsert(ref, rows(range(5, COUNT, 1013), 1, 2_000_000), ENGINE)
-        operations.delete(ref, pa.table({"id": range(3, COUNT, 97)}), ENGINE)
+        operations.write(ref, OperationType.UPSERT, rows(range(0, COUNT, 11), 6, 1_000_000), ENGINE)
+        operations.write(
+            ref, OperationType.UPSERT, rows(range(5, COUNT, 1013), 1, 2_000_000), ENGINE
+        )
+        operations.write(ref, OperationType.DELETE, pa.table({"id": range(3, COUNT, 97)}), ENGINE)
     return ref
 
 

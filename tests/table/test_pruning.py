@@ -10,6 +10,7 @@ import pytest
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import InputError
+from hoodoo.model.commit import OperationType
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.create import create_table
@@ -50,7 +51,7 @@ def table(kind: str = "cow") -> tuple[TableRef, TracedStorage]:
         ],
         schema=SCHEMA,
     )
-    operations.insert(ref, rows, ENGINE)
+    operations.write(ref, OperationType.INSERT, rows, ENGINE)
     storage.clear()
     return ref, storage
 
@@ -120,8 +121,11 @@ def test_only_the_columns_asked_for_are_read() -> None:
 def test_rows_of_files_that_have_none_of_the_columns_count(kind: str) -> None:
     ref, _ = table(kind)
     added = SCHEMA.append(pa.field("note", pa.string()))
-    operations.upsert(
-        ref, pa.table([[0], DAYS.slice(0, 1), [0], ["x"], ["hi"]], schema=added), ENGINE
+    operations.write(
+        ref,
+        OperationType.UPSERT,
+        pa.table([[0], DAYS.slice(0, 1), [0], ["x"], ["hi"]], schema=added),
+        ENGINE,
     )
     notes = scan(ref, ENGINE, columns=["note"])["note"].to_pylist()
     assert (len(notes), notes.count("hi"), notes.count(None)) == (900, 1, 899)

@@ -21,6 +21,7 @@ from support.indexed import (
 import hoodoo
 from hoodoo.errors import ConfigError, WriteConflict
 from hoodoo.model.buckets import BucketRule, bucket_of
+from hoodoo.model.commit import OperationType
 from hoodoo.rows.buckets import bucket_numbers
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
@@ -201,13 +202,15 @@ def test_two_writers_cannot_both_make_a_bucket(tmp_path: Path, kind: str) -> Non
     same = next(f"k{n}" for n in range(50) if bucket(f"k{n}") == bucket("a"))
     apart = next(f"k{n}" for n in range(50) if bucket(f"k{n}") != bucket("a"))
     with pytest.raises(WriteConflict):
-        operations.upsert(
+        operations.write(
             open_ref(place, BUCKETS),
+            OperationType.UPSERT,
             arrow([(same, "x", 1, 1)]),
             Interrupted(lambda: table.upsert(other)),
         )
-    operations.upsert(
+    operations.write(
         open_ref(place, BUCKETS),
+        OperationType.UPSERT,
         arrow([(apart, "x", 1, 1)]),
         Interrupted(lambda: table.upsert(arrow([("a", "x", 2, 2)]))),
     )

@@ -18,6 +18,7 @@ from hoodoo.config.concurrency import MARKER_TYPE, MarkerType
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import CommitFailed
+from hoodoo.model.commit import OperationType
 from hoodoo.model.files import parse_data_file
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import FileId, MarkerKind, MarkerName
@@ -85,7 +86,9 @@ def test_files_of_failed_attempts_go(
     ref = open_ref(table.uri, options(type))
     before = data_files(ref.env)
     with caplog.at_level(logging.WARNING, "hoodoo.write"):
-        done = operations.upsert(ref, rows(range(3, 12), "y"), Repeating(threads=2))
+        done = operations.write(
+            ref, OperationType.UPSERT, rows(range(3, 12), "y"), Repeating(threads=2)
+        )
     instant = ref.load_timeline().find(done.instant)
     assert instant is not None
     stats = [s for _, s in read_commit(ref.env, ref.properties.timeline, instant).stats()]
@@ -158,7 +161,9 @@ def test_how_many_operations_a_write_needs_to_announce(type: MarkerType, expecte
     table = make("cow")
     traced = TracedStorage(open_ref(table.uri).env.storage)
     ref = open_ref(table.uri, options(type), Env(traced))
-    assert operations.insert(ref, rows(range(9)), LocalEngine()).stats.files == 3
+    assert (
+        operations.write(ref, OperationType.INSERT, rows(range(9)), LocalEngine()).stats.files == 3
+    )
     found = Counter(o.verb for o in traced.operations if o.path.startswith(f"{MARKERS}/"))
     assert found["create"] + found["put"] == expected
 
@@ -169,7 +174,7 @@ def test_deleting_partitions_announces_nothing(type: MarkerType) -> None:
     table.insert(rows(range(9)))
     traced = TracedStorage(open_ref(table.uri).env.storage)
     ref = open_ref(table.uri, options(type), Env(traced))
-    operations.delete_partitions(ref, ["p=p1"], LocalEngine())
+    operations.write(ref, OperationType.DELETE_PARTITION, ["p=p1"], LocalEngine())
     made = [o for o in traced.operations if o.path.startswith(MARKERS) and o.verb == "create"]
     assert not made
     assert set(table.to_arrow()["p"].to_pylist()) == {"p0", "p2"}

@@ -252,15 +252,17 @@ def test_two_upserts_insert_one_key(tmp_path: Path, kind: str, files: dict[str, 
     other = hoodoo.open_table(place, NEW_GROUPS)
     engine = Interrupted(lambda: other.upsert(rows(k=2, l=2)))
     with pytest.raises(WriteConflict, match="others inserted meanwhile: 'k'\\."):
-        operations.upsert(open_ref(place, files), rows(k=3, z=3), engine)
+        operations.write(open_ref(place, files), OperationType.UPSERT, rows(k=3, z=3), engine)
     assert sorted(table.to_arrow()["id"].to_pylist()) == ["a", "k", "l"]
     engine = Interrupted(lambda: other.upsert(rows(m=4)))
-    operations.upsert(open_ref(place, files), rows(z=5), engine)
+    operations.write(open_ref(place, files), OperationType.UPSERT, rows(z=5), engine)
     engine = Interrupted(lambda: other.upsert(rows("q", z=6)))  # another row: another partition
-    operations.upsert(open_ref(place, files), rows(y=5), engine)
+    operations.write(open_ref(place, files), OperationType.UPSERT, rows(y=5), engine)
     assert sorted(table.to_arrow()["id"].to_pylist()) == ["a", "k", "l", "m", "y", "z", "z"]
     engine = Interrupted(lambda: other.upsert(rows(n=6)))
-    operations.upsert(open_ref(place, UNGUARDED), rows(n=7), engine)  # nobody looks
+    operations.write(
+        open_ref(place, UNGUARDED), OperationType.UPSERT, rows(n=7), engine
+    )  # nobody looks
     assert table.to_arrow()["id"].to_pylist().count("n") == 2
 
 
@@ -285,4 +287,4 @@ def test_a_global_index_looks_in_all_partitions(tmp_path: Path) -> None:
     other = hoodoo.open_table(place, options)
     engine = Interrupted(lambda: other.upsert(rows("q", k=2)))
     with pytest.raises(WriteConflict, match="others inserted meanwhile: 'k'\\."):
-        operations.upsert(open_ref(place, options), rows(k=3), engine)
+        operations.write(open_ref(place, options), OperationType.UPSERT, rows(k=3), engine)

@@ -157,6 +157,7 @@ def test_groups_of_a_pending_clustering_are_left_alone(tmp_path: Path, operation
 
 def test_a_write_that_was_overtaken_is_not_published(tmp_path: Path) -> None:
     from hoodoo.engine.local import LocalEngine
+    from hoodoo.model.commit import OperationType
     from hoodoo.write import operations
 
     table = make(tmp_path)
@@ -170,6 +171,7 @@ def test_a_write_that_was_overtaken_is_not_published(tmp_path: Path) -> None:
                 hoodoo.open_table(table.uri).upsert(rows([1], "other", ts=2))
             return super().map(task, items)
 
+    mine, engine = rows([1], "mine", ts=3), Overtaken(threads=1)
     with pytest.raises(WriteConflict, match="Nothing of it is visible"):
-        operations.upsert(open_ref(table.uri), rows([1], "mine", ts=3), Overtaken(threads=1))
+        operations.write(open_ref(table.uri), OperationType.UPSERT, mine, engine)
     assert table.to_arrow()["v"].to_pylist() == ["other"]

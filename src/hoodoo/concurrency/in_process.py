@@ -16,6 +16,8 @@ _inside: dict[str, str] = {}
 class InProcessLock:
     """The line of this process before a table."""
 
+    keeps_queue = False
+
     def __init__(self, env: Env, phase: str) -> None:
         self._name = f"in_process {env.storage.uri}"
         self._line = env.clock.line(self._name)

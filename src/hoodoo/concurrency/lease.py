@@ -111,6 +111,8 @@ def may_take(seen: Seen, terms: Terms, *, now_ms: int, monotonic: float) -> bool
 class LeaseLock:
     """One contender's view of a lock object, for one acquisition."""
 
+    keeps_queue = False
+
     def __init__(self, env: Env, terms: Terms, phase: str) -> None:
         self._env = env
         self._terms = terms

@@ -25,6 +25,10 @@ class Holder:
 class Lock(Fence, Protocol):
     """A table's lock as one contender sees it, for one acquisition."""
 
+    @property
+    def keeps_queue(self) -> bool:
+        """Whether a server keeps those who wait in order, so that to look again is free."""
+
     def try_acquire(self) -> Holder | None:
         """Take the lock now; if someone else has it, tell who, and change nothing."""
 

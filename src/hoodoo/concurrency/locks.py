@@ -127,8 +127,8 @@ def _acquire(ref: TableRef, lock: Lock, purpose: str, began: float) -> None:
         if left_s <= 0:
             raise _timeout(ref, lock.holder() or other, purpose)
         pause_s = _pause_s(ref, waited_s=now - began, look_s=now - tried)
-        if isinstance(lock, ZooKeeperLock):
-            pause_s = _FREE_LOOK_S  # the server keeps the queue, and tells: a look is free
+        if lock.keeps_queue:
+            pause_s = _FREE_LOOK_S
         clock.sleep(min(pause_s, left_s))
 
 

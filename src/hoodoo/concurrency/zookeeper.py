@@ -87,6 +87,8 @@ def place_of(ref: TableRef) -> Place:
 class ZooKeeperLock:
     """One contender's place in the queue, for one acquisition."""
 
+    keeps_queue = True
+
     def __init__(self, env: Env, place: Place, phase: str) -> None:
         self._env = env
         self._place = place

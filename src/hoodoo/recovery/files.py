@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from hoodoo.concurrency.markers import load_markers
 from hoodoo.env import Env
@@ -15,7 +14,6 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.table.listing import DirectoryLister, data_files
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import read_metadata
-from hoodoo.timeline.settled import delete_settled
 
 _LOCAL = "file://"
 
@@ -45,19 +43,6 @@ def present(env: Env, instant: InstantTime, partitions: Iterable[PartitionPath])
         for file in data_files(partition, entries):
             if made_by(file) == instant:
                 yield file.path
-
-
-def delete_files(env: Env, files: Iterable[str]) -> set[str]:
-    """Delete these, and tell which they were; one that is gone already is fine.
-
-    So is one that cannot exist: whoever announced it failed to make it.
-    """
-    deleted = set()
-    for path in sorted(set(files)):
-        with suppress(UnusablePath):
-            delete_settled(env, path)
-            deleted.add(path)
-    return deleted
 
 
 def partitions_of(ref: TableRef, instant: Instant, files: Iterable[str]) -> set[PartitionPath]:

@@ -28,13 +28,13 @@ from hoodoo.model.paths import PartitionPath, join
 from hoodoo.model.plan import RollbackPlan, RollbackRequest
 from hoodoo.recovery.files import (
     announced,
-    delete_files,
     partition_of,
     partitions_of,
     present,
     whole_path,
 )
 from hoodoo.table.ref import TableRef
+from hoodoo.table.strays import delete_files
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline import transitions
 from hoodoo.timeline.load import instant_path, load_rollback_targets, read_plan

@@ -21,14 +21,12 @@ from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
-from hoodoo.recovery.files import announced, delete_files, present
+from hoodoo.recovery.files import announced, present
 from hoodoo.recovery.traces import Traces
 from hoodoo.storage.base import ObjectInfo
-from hoodoo.storage.local import LocalStorage
 from hoodoo.table.ref import TableRef
+from hoodoo.table.strays import delete_files, strays_of
 from hoodoo.timeline.head import read_head
-from hoodoo.timeline.history import load_history
-from hoodoo.timeline.load import read_commit
 from hoodoo.timeline.timeline import Timeline
 
 log = logging.getLogger("hoodoo.recovery")
@@ -86,7 +84,7 @@ def sweep(ref: TableRef, traces: Traces) -> Swept:
     announced them; what says nothing to anyone any more.
     Crash: the next sweep goes on.
     """
-    temporary = _stale_temporaries(ref)
+    temporary = ref.env.storage.stale_temporaries()
     if not temporary and not _has_candidates(traces):
         return Swept()
     return _sweep(ref, traces, temporary)
@@ -149,24 +147,6 @@ def sweep_instant(ref: TableRef, timeline: Timeline, instant: InstantTime) -> se
     deleted = delete_files(env, strays_of(ref, timeline, instant, announced(env, instant)))
     delete_markers(env, instant)
     return deleted
-
-
-def strays_of(
-    ref: TableRef, timeline: Timeline, instant: InstantTime, files: Iterable[str]
-) -> list[str]:
-    """Of the files of an instant, those that no commit names.
-
-    Needs: it is not pending on `timeline`.
-    """
-    found = timeline.find(instant)
-    if found is not None:
-        metadata = read_commit(ref.env, ref.properties.timeline, found)
-        named = {stat.path for _, stat in metadata.stats()}
-        return [path for path in files if path not in named]
-    history = load_history(ref.env, ref.properties.timeline, since=instant)
-    if any(archived.requested_time == instant for archived in history):
-        return []  # what it named is no longer at hand
-    return list(files)
 
 
 Look = Callable[[], Iterable[str]]
@@ -254,8 +234,3 @@ def _old(facts: _Facts) -> Iterator[str]:
 def _instant_of(completion: ObjectInfo) -> InstantTime:
     """The instant of a completion marker."""
     return InstantTime(completion.path[len(paths.COMPLETIONS) + 1 :].partition("/")[0])
-
-
-def _stale_temporaries(ref: TableRef) -> list[str]:
-    storage = ref.env.storage
-    return list(storage.stale_temporaries()) if isinstance(storage, LocalStorage) else []

@@ -6,29 +6,30 @@ are written by executors, to which the rows of each file group are sent with its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from hoodoo.config.tasks import DRIVER_MAX_BYTES
-from hoodoo.engine.base import Engine
 from hoodoo.errors import EngineFailed
 from hoodoo.format.schema_types import normalise
+from hoodoo.model.commit import OperationType
 from hoodoo.rows.conform import conform
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.prepare import own_columns
 from hoodoo.spark.schema import arrow_schema
 from hoodoo.spark.session import described, session_of, translate_spark_errors
 from hoodoo.table.ref import TableRef
+from hoodoo.write import operations
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases
 
-Operation = Callable[[TableRef, pa.Table, Engine], CommitResult]
 
-
-def write_collected(ref: TableRef, given: DataFrame, operation: Operation) -> CommitResult | None:
+def write_collected(
+    ref: TableRef, operation: OperationType, given: DataFrame
+) -> CommitResult | None:
     """Carry a write out if its rows are few; None, and nothing happened, if they are not."""
     spark, phases = session_of(given), Phases(ref.env)
     text = f"hoodoo {ref.properties.name}"
@@ -36,7 +37,7 @@ def write_collected(ref: TableRef, given: DataFrame, operation: Operation) -> Co
         rows = _collect(own_columns(given), ref.config.get(DRIVER_MAX_BYTES))
     if rows is None:
         return None
-    result = operation(ref, rows, SparkEngine(spark, text))
+    result = operations.write(ref, operation, rows, SparkEngine(spark, text))
     timings: Mapping[str, float] = {**phases.seconds, **result.timings}
     return replace(result, timings=timings)
 

@@ -38,8 +38,6 @@ from hoodoo.spark.prepare import (
 from hoodoo.spark.session import configured, described, session_of, translate_spark_errors
 from hoodoo.spark.stage import ByDestination, RoutedRows, write_routed, write_streamed
 from hoodoo.table.ref import TableRef
-from hoodoo.table.writable import refuse_unwritable
-from hoodoo.write import operations
 from hoodoo.write.assignment import Assignment, Target, assign
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute
@@ -100,41 +98,25 @@ def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Itera
         yield _Job(ref, given, operation, Phases(ref.env), kept)
 
 
-def upsert(ref: TableRef, given: DataFrame) -> CommitResult:
-    """Update rows whose keys are there, add the others."""
-    refuse_unwritable(ref)
-    by_keys = partial(_write_by_key, ref, given, OperationType.UPSERT, prepare)
-    return write_collected(ref, given, operations.upsert) or by_keys()
+def write(ref: TableRef, operation: OperationType, given: DataFrame) -> CommitResult:
+    """Carry an operation out on the rows of a DataFrame, or on the keys in it to delete.
 
-
-def delete(ref: TableRef, given: DataFrame) -> CommitResult:
-    """Delete rows by key; see `write.operations.delete`."""
-    refuse_unwritable(ref)
-    by_keys = partial(_write_by_key, ref, given, OperationType.DELETE, prepare_deletes)
-    return write_collected(ref, given, operations.delete) or by_keys()
-
-
-def insert(ref: TableRef, given: DataFrame, *, bulk: bool = False) -> CommitResult:
-    """Add rows without looking for their keys; bulk inserts leave existing files alone."""
-    refuse_unwritable(ref)
-    if bulk and not index_of(ref).has_buckets:
+    Few rows are collected by the driver, which then does what the local engine does.
+    """
+    if operation is OperationType.DELETE_PARTITION:
+        raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
+    if operation is OperationType.BULK_INSERT and not index_of(ref).has_buckets:
         return _bulk_insert(ref, given)
-    by_driver = partial(operations.insert, bulk=bulk)
-    operation = OperationType.BULK_INSERT if bulk else OperationType.INSERT
-    return write_collected(ref, given, by_driver) or _write_new(ref, given, operation)
-
-
-def overwrite(ref: TableRef, given: DataFrame, *, whole: bool = False) -> CommitResult:
-    """Replace all rows of the partitions that occur in the rows, or of the whole table."""
-    refuse_unwritable(ref)
-    by_driver = partial(operations.overwrite, whole=whole)
-    operation = OperationType.INSERT_OVERWRITE_TABLE if whole else OperationType.INSERT_OVERWRITE
-    return write_collected(ref, given, by_driver) or _write_new(ref, given, operation)
-
-
-def delete_partitions(ref: TableRef, given: DataFrame) -> CommitResult:
-    """Partitions are named, not told by rows."""
-    raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
+    collected = write_collected(ref, operation, given)
+    if collected is not None:
+        return collected
+    match operation:
+        case OperationType.UPSERT:
+            return _write_by_key(ref, given, operation, prepare)
+        case OperationType.DELETE:
+            return _write_by_key(ref, given, operation, prepare_deletes)
+        case _:
+            return _write_new(ref, given, operation)
 
 
 def _write_by_key(

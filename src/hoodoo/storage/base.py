@@ -146,3 +146,6 @@ class Storage(Protocol):
 
     def open_write(self, path: str) -> WriteStream:
         """Stream a large new object; object stores get it when it is closed."""
+
+    def stale_temporaries(self) -> Sequence[str]:
+        """Paths of temporary files that dead writers left, where the store has such files."""

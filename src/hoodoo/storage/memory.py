@@ -143,6 +143,10 @@ class MemoryStorage:
     def open_write(self, path: str) -> WriteStream:
         return BufferedWrite(check_path(path), self.create)
 
+    def stale_temporaries(self) -> Sequence[str]:
+        """There are none."""
+        return ()
+
     def _get(self, path: str) -> _Object:
         found = self._store.objects.get(self._prefix + check_path(path))
         if found is None:

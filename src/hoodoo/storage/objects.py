@@ -171,6 +171,10 @@ class ObjectStorage:
         # overwrite, and a killed process would leave parts that cost money and nobody sees.
         return SpooledWrite(check_object_path(path), partial(self._put, mode="create"))
 
+    def stale_temporaries(self) -> Sequence[str]:
+        """There are none."""
+        return ()
+
     def _put(
         self, path: str, data: bytes | memoryview, *, mode: Any, deadline: Deadline = NEVER
     ) -> ObjectInfo:

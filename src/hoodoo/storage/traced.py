@@ -109,6 +109,9 @@ class TracedStorage:
     def open_write(self, path: str) -> WriteStream:
         return _TracedWrite(self, path, self._inner.open_write(path))
 
+    def stale_temporaries(self) -> Sequence[str]:
+        return self._inner.stale_temporaries()
+
     def _do(
         self,
         verb: str,

@@ -19,8 +19,8 @@ from hoodoo.rows.keys import partition_paths, record_keys
 from hoodoo.rows.merge import one_array
 from hoodoo.write.base_files import BaseFiles
 from hoodoo.write.context import WriteContext
+from hoodoo.write.exactly_once import Made, write_once
 from hoodoo.write.meta_columns import with_meta
-from hoodoo.write.once import Made, write_once
 from hoodoo.write.outputs import Outputs
 from hoodoo.write.partitions import refuse_unusable_partitions
 

@@ -9,7 +9,7 @@ from hoodoo.errors import AlreadyExists, NotFound, naming
 from hoodoo.format.completion import Completion, Digest, decode_completion, encode_completion
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime
-from hoodoo.recovery.files import delete_files
+from hoodoo.table.strays import delete_files
 from hoodoo.timeline.settled import create_settled
 
 __all__ = [

@@ -23,10 +23,10 @@ from hoodoo.table.base import SliceRead
 from hoodoo.table.merged import deleted_keys
 from hoodoo.write.base_files import BaseFiles
 from hoodoo.write.context import WriteContext
+from hoodoo.write.exactly_once import Made, write_once
 from hoodoo.write.log_file import encode_changes
 from hoodoo.write.merging import Merging, rows_to_add
 from hoodoo.write.meta_columns import with_meta
-from hoodoo.write.once import Made, write_once
 from hoodoo.write.outputs import Outputs
 
 __all__ = ["Digest", "HandleTask", "WriteContext", "announce_all", "run_handle"]

@@ -8,6 +8,7 @@ Spark takes the same line: it brings rows, or keys, to the same functions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hoodoo.config.key import Key
 from hoodoo.config.write import COMBINE_BEFORE_INSERT, COMBINE_BEFORE_UPSERT
@@ -16,7 +17,6 @@ from hoodoo.errors import InputError
 from hoodoo.model.commit import OperationType
 from hoodoo.model.paths import PartitionPath
 from hoodoo.table.ref import TableRef
-from hoodoo.table.writable import refuse_unwritable
 from hoodoo.write.assignment import Assignment, Target, groups_by_partition
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute, local_stage
@@ -27,28 +27,24 @@ from hoodoo.write.prepare import checked_table, combine, prepare, prepare_delete
 _COMBINE_KEYS: dict[OperationType, Key[bool]] = {OperationType.UPSERT: COMBINE_BEFORE_UPSERT}
 
 
-def upsert(ref: TableRef, rows: object, engine: Engine) -> CommitResult:
-    """Update rows whose keys are there, add the others."""
-    return _write_rows(ref, rows, engine, OperationType.UPSERT)
+def write(ref: TableRef, operation: OperationType, given: Any, engine: Engine) -> CommitResult:
+    """Carry an operation out on rows, on keys to delete, or on partitions to delete.
 
-
-def insert(ref: TableRef, rows: object, engine: Engine, *, bulk: bool = False) -> CommitResult:
-    """Add rows without looking for their keys; bulk inserts leave existing files alone."""
-    return _write_rows(
-        ref, rows, engine, OperationType.BULK_INSERT if bulk else OperationType.INSERT
-    )
-
-
-def overwrite(ref: TableRef, rows: object, engine: Engine, *, whole: bool = False) -> CommitResult:
-    """Replace all rows of the partitions that occur in `rows`, or of the whole table."""
-    operation = OperationType.INSERT_OVERWRITE_TABLE if whole else OperationType.INSERT_OVERWRITE
-    return _write_rows(ref, rows, engine, operation)
+    Needs: `ref` was reopened for this write (`write.retry`).
+    """
+    match operation:
+        case OperationType.DELETE:
+            return _delete(ref, given, engine)
+        case OperationType.DELETE_PARTITION:
+            return _delete_partitions(ref, given, engine)
+        case _:
+            return _write_rows(ref, operation, given, engine)
 
 
 def _write_rows(
-    ref: TableRef, rows: object, engine: Engine, operation: OperationType
+    ref: TableRef, operation: OperationType, rows: object, engine: Engine
 ) -> CommitResult:
-    refuse_unwritable(ref)
+    """Upsert, insert, or replace what is there."""
     phases, by_key = Phases(ref.env), operation is OperationType.UPSERT
     with phases.timed("prepare"):
         table = checked_table(rows)
@@ -64,13 +60,12 @@ def _write_rows(
     return execute(ref, planned.assignment, local_stage(planned, engine), engine, phases)
 
 
-def delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
+def _delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
     """Delete rows by key: a table with the key columns, or a list of record keys.
 
     Without partition columns the keys are looked for in every partition. On a table ordered by
     event time, deletes that bring the ordering column only delete rows that are not newer.
     """
-    refuse_unwritable(ref)
     phases = Phases(ref.env)
     with phases.timed("prepare"):
         target = Target.load(ref)
@@ -85,9 +80,8 @@ def delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
     return execute(ref, planned.assignment, local_stage(planned, engine), engine, phases)
 
 
-def delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) -> CommitResult:
+def _delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) -> CommitResult:
     """Take all rows of these partitions out."""
-    refuse_unwritable(ref)
     if isinstance(partitions, str) or not all(isinstance(p, str) for p in partitions):
         raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
     phases = Phases(ref.env)

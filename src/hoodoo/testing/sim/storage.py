@@ -88,6 +88,10 @@ class SimStorage:
         self._inner.open_write(path).discard()  # refuses what is no path
         return BufferedWrite(path, lambda path, data: self._create("open_write", path, data))
 
+    def stale_temporaries(self) -> Sequence[str]:
+        """There are none."""
+        return ()
+
     def _create(self, verb: str, path: str, data: bytes) -> ObjectInfo:
         def created() -> ObjectInfo:
             return self._inner.create(path, data)

@@ -24,12 +24,12 @@ from hoodoo.testing.sim.seeded import Chances
 from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.tables import EXPIRY_MS, OPTIONS, SCHEMA, TableScenario, Write
 from hoodoo.testing.sim.world import Action, World
-from hoodoo.write import work as planned
+from hoodoo.write.assignment import Assignment
 from hoodoo.write.bulk import HASH, StreamTask, write_stream
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.context import WriteContext
 from hoodoo.write.execute import Phases, execute
-from hoodoo.write.run import run
+from hoodoo.write.retry import run_with_retries
 
 _HARMLESS = (Kind.PAUSE, Kind.SLOW_RESPONSE, Kind.JUMP)
 """Whoever they befall goes on afterwards."""
@@ -198,7 +198,7 @@ class BulkStream(OnCluster):
             return
         env = table._ref.env
         try:
-            done = run(table._ref, lambda _: self._bulk(env, write))
+            done = run_with_retries(table._ref, lambda _: self._bulk(env, write))
         except CommitUnknown:
             return
         except HoodooError as error:
@@ -208,14 +208,14 @@ class BulkStream(OnCluster):
 
     def _bulk(self, env: Env, write: Write) -> CommitResult:
         ref = open_ref(env.storage.uri, {**OPTIONS, **self.options}, env)
-        work = planned.Work(OperationType.BULK_INSERT, take_snapshot(ref), SCHEMA)
+        assignment = Assignment(OperationType.BULK_INSERT, take_snapshot(ref), SCHEMA)
         batches = _batches(write)
 
         def stage(context: WriteContext) -> Sequence[WriteStat]:
             results = self.cluster.run(env, [_stream(context, n, batches) for n in range(_STREAMS)])
             return [stat for stats in results for stat in stats]
 
-        return execute(ref, work, stage, ClusterEngine(self.cluster, env), Phases(env))
+        return execute(ref, assignment, stage, ClusterEngine(self.cluster, env), Phases(env))
 
 
 def _stream(context: WriteContext, number: int, batches: Sequence[pa.Table]) -> Work:

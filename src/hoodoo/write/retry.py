@@ -18,7 +18,7 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 
 
-def run(ref: TableRef, write: Callable[[TableRef], CommitResult]) -> CommitResult:
+def run_with_retries(ref: TableRef, write: Callable[[TableRef], CommitResult]) -> CommitResult:
     """Do a write on the table as it is now; each retry plans anew on the table as it is then."""
     retries, retry = ref.config.get(CONFLICT_RETRIES), 0
     present = reopen_for_writing(ref)

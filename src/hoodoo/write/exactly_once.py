@@ -16,7 +16,7 @@ from hoodoo.errors import CommitFailed
 from hoodoo.format.completion import Completion, Digest
 from hoodoo.model.names import parse_base_file, parse_log_file
 from hoodoo.model.stats import WriteStat
-from hoodoo.recovery.sweep import strays_of
+from hoodoo.table.strays import strays_of
 from hoodoo.timeline.load import load_rollback_targets
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.write.completion import complete, load_completion
