@@ -47,7 +47,6 @@ def test_defaults_values_and_aliases() -> None:
         ("hoodie.index.bloom.fpp", "2"),
         ("hoodie.parquet.compression.codec", "zip"),
         ("hoodie.combine.before.insert", "yes"),
-        ("hoodie.keygen.timebased.output.dateformat", "yyyy QQ"),
         ("hoodie.keygen.timebased.timestamp.scalar.time.unit", "FORTNIGHTS"),
         ("hoodie.table.type", "MERGE"),
     ],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 PEERS = Path(__file__).parents[2] / "scripts" / "peers.py"
-LIGHT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+LIGHT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Duser.timezone=UTC"]
 
 
 class ClassesUnavailable(Exception):
@@ -47,6 +47,21 @@ class HudiClasses:
         """The filter that a footer's text holds; it has `mightContain`."""
         bloom = self._jvm.org.apache.hudi.common.bloom
         return bloom.BloomFilterFactory.fromString(text, type_code)
+
+    def timed_paths(self, settings: Mapping[str, str]) -> Callable[[object], str]:
+        """What the timestamp-based key generator makes of a value in column `at`."""
+        properties = self._jvm.org.apache.hudi.common.config.TypedProperties()
+        fields = {"recordkey": "id", "partitionpath": "at"}
+        named = {f"hoodie.datasource.write.{name}.field": f for name, f in fields.items()}
+        for name, value in {**named, **settings}.items():
+            properties.setProperty(name, value)
+        made = self._jvm.org.apache.hudi.keygen.TimestampBasedAvroKeyGenerator(properties)
+
+        def path_of(value: object) -> str:
+            known = made.getDefaultPartitionVal() if value is None else value
+            return str(made.getPartitionPath(known))
+
+        return path_of
 
     @property
     def _identifier(self) -> Any:

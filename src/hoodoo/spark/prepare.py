@@ -19,7 +19,7 @@ from hoodoo.model.keys import KeyRule
 from hoodoo.model.merge import MergeRule
 from hoodoo.rows.conform import evolve
 from hoodoo.rows.keys import field_type
-from hoodoo.rows.merge import IS_DELETED
+from hoodoo.rows.merge import IS_DELETED, refuse_unfit_flag
 from hoodoo.spark.columns import HASH, PREFIX
 from hoodoo.spark.keys import named, with_keys
 from hoodoo.spark.schema import arrow_schema, spark_schema
@@ -54,6 +54,7 @@ def prepare(snapshot: Snapshot, given: DataFrame) -> Rows:
     _require(incoming, (*keys.record_fields, *keys.partition_fields, *ordering.ordering_fields))
     present = without_meta_fields(snapshot.schema)
     schema = evolve(present, incoming) if len(present) else incoming
+    refuse_unfit_flag(schema, ordering)
     return Rows(_keyed(frame, schema, keys, ordering.ordering_fields), schema)
 
 
@@ -125,11 +126,17 @@ def _keyed(
     return frame.withColumn(HASH, sf.xxhash64(RECORD_KEY))
 
 
-def without_marked(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """Rows to insert: one that is marked as deleted is none."""
-    if IS_DELETED not in frame.columns or not pt.is_boolean(schema.field(IS_DELETED).type):
-        return frame
-    return frame.filter(~sf.coalesce(sf.col(IS_DELETED), sf.lit(False)))
+def without_marked(frame: DataFrame, schema: pa.Schema, merge: MergeRule) -> DataFrame:
+    """Rows to insert: one that is marked as deleted is none (as `rows.merge` has it)."""
+    flags = []
+    if IS_DELETED in frame.columns and pt.is_boolean(schema.field(IS_DELETED).type):
+        flags.append(sf.col(IS_DELETED))
+    own = merge.delete_flag
+    if own is not None and field_type(arrow_schema(frame.schema), own.field) is not None:
+        flags.append(named(schema, own.field).cast("string") == own.text)
+    for flag in flags:
+        frame = frame.filter(~sf.coalesce(flag, sf.lit(False)))
+    return frame
 
 
 def rows_by_partition(frame: DataFrame) -> dict[str, int]:

@@ -311,7 +311,7 @@ def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
             if ref.config.get(COMBINE_BEFORE_INSERT):
                 keys = (PARTITION_PATH, RECORD_KEY)
                 frame = one_per_key(frame, rows.schema, ref.properties.merge, keys)
-            frame = without_marked(frame, rows.schema)
+            frame = without_marked(frame, rows.schema, ref.properties.merge)
             # Keys and partitions are made again by the tasks, which is cheaper than to send them.
             frame = _sorted(ref, frame).drop(RECORD_KEY, PARTITION_PATH)
         work = Work(job.operation, snapshot, rows.schema)

@@ -72,6 +72,7 @@ def prepare(ref: TableRef, rows: pa.Table, table_schema: pa.Schema) -> tuple[Inc
         field_values(rows, name)  # a column left out would count as null
     present = without_meta_fields(table_schema)
     schema = evolve(present, normalise(rows.schema)) if len(present) else normalise(rows.schema)
+    merge.refuse_unfit_flag(schema, merge_rule)
     rows = conform(rows, schema)
     keys = merge.one_array(record_keys(rows, keys_rule))
     partitions = merge.one_array(partition_paths(rows, keys_rule))
