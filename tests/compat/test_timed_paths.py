@@ -55,7 +55,9 @@ def prefixed(keys: dict[str, str]) -> dict[str, str]:
 def test_numbers(
     classes: HudiClasses, unit: str, value: int | float | Decimal | None, zone: str | None
 ) -> None:
-    keys = prefixed(TYPES[unit] | {"output.dateformat": FULL} | ({"timezone": zone} if zone else {}))
+    keys = prefixed(
+        TYPES[unit] | {"output.dateformat": FULL} | ({"timezone": zone} if zone else {})
+    )
     assert rule_of(keys).path_of(value) == classes.timed_paths(keys)(value)
 
 

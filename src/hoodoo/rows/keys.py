@@ -97,6 +97,9 @@ def refuse_unfit_times(schema: pa.Schema, rule: KeyRule) -> None:
                 )
 
 
+_UNITS = {"s": "SECONDS", "ms": "MILLISECONDS", "us": "MICROSECONDS", "ns": "NANOSECONDS"}
+
+
 def _unfit(kind: pa.DataType, times: TimestampRule) -> str | None:
     """Why a column of this type is no such point in time, and which type would be."""
     types = pa.types
@@ -105,12 +108,13 @@ def _unfit(kind: pa.DataType, times: TimestampRule) -> str | None:
     if types.is_timestamp(kind) and kind.tz is not None:
         # Hudi takes the column's number for a number of this unit or, where the option
         # `consistent.logical.timestamp.enabled` is set, for the point in time that it is.
-        unit = {"us": "MICROSECONDS", "ms": "MILLISECONDS"}.get(kind.unit)
+        unit = _UNITS[kind.unit]
         if times.unit == unit:
             return None
+        safe = f"SCALAR with {unit}" if unit in ("SECONDS", "NANOSECONDS") else f"EPOCH{unit}"
         return (
             "Apache Hudi's writers put such rows into different partitions, depending on their "
-            f"options; types that are safe are EPOCH{unit} and SCALAR with {unit}"
+            f"options, unless the type is {safe}"
         )
     if types.is_boolean(kind) or not (types.is_primitive(kind) or types.is_decimal(kind)):
         return "it takes a number, a date, a timestamp or a text"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.errors import Unsupported
+from hoodoo.errors import ConfigError
 from hoodoo.format.schema import OPERATION
 from hoodoo.model.merge import MergeRule
 from hoodoo.rows.keys import field_type, field_values
@@ -111,9 +111,11 @@ def refuse_unfit_flag(schema: pa.Schema, rule: MergeRule) -> None:
         return
     if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         assert flag is not None
-        raise Unsupported(
-            f"column {flag.field} (hoodie.payload.delete.field) of type {kind} cannot say which "
-            "rows are deletes: that takes a text, a whole number or a boolean"
+        raise ConfigError(
+            key="hoodie.payload.delete.field",
+            value=flag.field,
+            reason=f"a column of type {kind} cannot say which rows are deletes: that takes a "
+            "text, a whole number or a boolean",
         )
 
 
