@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hoodoo.config.concurrency import CONCURRENCY_MODE, ConcurrencyMode
-from hoodoo.config.table import CDC_ENABLED, TIMESTAMP_TYPE
+from hoodoo.config.table import CDC_ENABLED, SLASH_DATES, TIMESTAMP_TYPE
 from hoodoo.errors import Unsupported
 from hoodoo.model.keys import KeyGenerator
 from hoodoo.storage import probe_conditions
@@ -50,6 +50,10 @@ def refuse_unwritable(ref: TableRef) -> None:
         raise Unsupported("the table's key generator is not supported for writing")
     if keys.generator is KeyGenerator.TIMESTAMP and not config.sets(TIMESTAMP_TYPE):
         raise Unsupported(f"a timestamp-based table needs {TIMESTAMP_TYPE.name} for writing")
+    if config.get(SLASH_DATES):
+        raise Unsupported(
+            f"tables whose dates become directories yyyy/MM/dd ({SLASH_DATES.name}) are not written"
+        )
     if not keys.record_fields:
         raise Unsupported("a table without record key fields is not written")
     if config.get(CONCURRENCY_MODE) is ConcurrencyMode.NON_BLOCKING:
