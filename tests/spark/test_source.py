@@ -351,9 +351,9 @@ def test_tables_that_an_append_cannot_serve(spark: SparkSession, tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("write.operation", "upsert", r"ConfigError: .*kind bulk_insert.*use table\.upsert\(rows\)"),
+        ("write.operation", "upsert", r"ConfigError: .*use table\.upsert\(rows\)"),
         ("write.operation", "DELETE", r"use table\.delete\(rows\)"),
-        ("write.operation", "insert_overwrite_table", r"use table\.insert_overwrite_table\(rows\)"),
+        ("write.operation", "insert_overwrite_table", r"table\.insert_overwrite_table\(rows\)"),
         ("write.operation", "bootstrap", r"use one of table\.insert\(rows\)"),
         ("write.insert.drop.duplicates", "true", "looks for no keys: call upsert"),
         ("insert.dup.policy", "drop", "looks for no keys: call upsert"),

@@ -44,10 +44,10 @@ def check_options(config: Config) -> None:
     for name, value in config.values.items():
         rule = rule_of(name)
         if rule is None and name not in HONOURED:
-            message = _unknown(name)
+            advice = _advice(name)
             if config.get(STRICT):
-                raise ConfigError(key=name, value=value, reason=message)
-            _warn_once(name, message)
+                raise ConfigError(key=name, value=value, reason=f"unknown option{advice}")
+            _warn_once(name, f"unknown option {name!r}{advice}")
         elif rule is not None and rule.kind is Kind.NOTED and not rule.allows(value):
             _warn_once(name, f"option {name!r} has no effect: {rule.reason}")
 
@@ -65,9 +65,9 @@ def refuse_unsupported(config: Config) -> None:
         raise ConfigError(key=name, value=value, reason=rule.reason + advice)
 
 
-def _unknown(name: str) -> str:
+def _advice(name: str) -> str:
     near = get_close_matches(name, [*HONOURED, *RULES], n=1, cutoff=_ALIKE)
-    return f"unknown option {name!r}" + (f": did you mean {near[0]!r}?" if near else "")
+    return f": did you mean {near[0]!r}?" if near else ""
 
 
 def _warn_once(name: str, message: str) -> None:
