@@ -376,6 +376,18 @@ def test_options_that_an_append_cannot_honour_are_refused_before_it_begins(
     assert table.to_arrow().num_rows == 2
 
 
+def test_strict_makes_an_unknown_option_an_error_of_reads_and_appends(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, wrong = make(tmp_path), {"hoodie.parquet.max.filesize": "1000000"}
+    frame = spark.createDataFrame(rows(0, 2, "sf"))
+    append(frame, table, **wrong)
+    for use in (load, lambda *_, **options: append(frame, table, **options)):
+        with pytest.raises(PySparkException, match=r"'hoodie\.parquet\.max\.file\.size'\?"):
+            use(spark, table, **wrong, **{"hoodoo.strict": "true"})
+    assert table.to_arrow().num_rows == 2
+
+
 def test_operations_that_append_and_options_that_say_what_the_table_is(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -66,8 +66,8 @@ def _refuse_operation(given: Config, uri: str, operation: OperationType) -> None
     raise ConfigError(
         key=OPERATION,
         value=text,
-        reason=f"this write is of kind {operation.lower()}; with table = hoodoo.open_table({uri!r}), "
-        f"{advice}",
+        reason=f"this write is of kind {operation.lower()}; "
+        f"with table = hoodoo.open_table({uri!r}), {advice}",
     )
 
 
