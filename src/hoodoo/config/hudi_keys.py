@@ -23,8 +23,8 @@ _ROWS_SCHEMA = "rows bring their own schema, and the table's grows with it"
 _INTERNAL = "Apache Hudi sets this for itself"
 # The merge mode decides which of these is used.
 _MERGERS = (
-    *("", "defaultsparkrecordmerger", "hoodiesparkrecordmerger"),
-    *("hoodieavrorecordmerger", "overwritewithlatestmerger"),
+    *("", "DefaultSparkRecordMerger", "OverwriteWithLatestSparkRecordMerger"),
+    *("HoodieAvroRecordMerger", "HoodieSparkRecordMerger", "OverwriteWithLatestMerger"),
 )
 _FOR_READS = "hoodoo has arguments for this: as_of, mode, columns, filter; changes(since, until)"
 
@@ -92,25 +92,25 @@ _ONLY: tuple[Rules, ...] = (
         _NO_CLASS,
     ),
     only(f"{_WRITE}record.merger.impls", _MERGERS, _NO_CLASS),
-    only("hoodie.write.merge.handle.class", "filegroupreaderbasedmergehandle", _NO_CLASS),
-    only("hoodie.write.concat.handle.class", "hoodieconcathandle", _NO_CLASS),
-    only("hoodie.writestatus.class", "writestatus", _NO_CLASS),
+    only("hoodie.write.merge.handle.class", "FileGroupReaderBasedMergeHandle", _NO_CLASS),
+    only("hoodie.write.concat.handle.class", "HoodieConcatHandle", _NO_CLASS),
+    only("hoodie.writestatus.class", "WriteStatus", _NO_CLASS),
     only("hoodie.index.class", "", f"{_NO_CLASS}: hoodie.index.type names an index"),
     only("hoodie.client.init.callback.classes", "", _NO_CLASS),
     only("hoodie.precommit.validators", "", _NO_CLASS),
     only("hoodie.prewrite.validators", "", _NO_CLASS),
-    only("hoodie.fileid.prefix.provider.class", "randomfileidprefixprovider", _NO_CLASS),
-    only("hoodie.avro.write.support.class", "hoodieavrowritesupport", _NO_CLASS),
-    only("hoodie.parquet.spark.row.write.support.class", "hoodierowparquetwritesupport", _NO_CLASS),
+    only("hoodie.fileid.prefix.provider.class", "RandomFileIdPrefixProvider", _NO_CLASS),
+    only("hoodie.avro.write.support.class", "HoodieAvroWriteSupport", _NO_CLASS),
+    only("hoodie.parquet.spark.row.write.support.class", "HoodieRowParquetWriteSupport", _NO_CLASS),
     only(
         "hoodie.parquet.flink.rowdata.write.support.class",
-        "hoodierowdataparquetwritesupport",
+        "HoodieRowDataParquetWriteSupport",
         _NO_CLASS,
     ),
     only("hoodie.parquet.write.config.injector.class", "", _NO_CLASS),
-    only("hoodie.storage.class", "hoodiehadoopstorage", _NO_CLASS),
-    only("hoodie.io.factory.class", "hoodiehadoopiofactory", _NO_CLASS),
-    only("hoodie.storage.layout.partitioner.class", ("", "sparkbucketindexpartitioner"), _NO_CLASS),
+    only("hoodie.storage.class", "HoodieHadoopStorage", _NO_CLASS),
+    only("hoodie.io.factory.class", "HoodieHadoopIOFactory", _NO_CLASS),
+    only("hoodie.storage.layout.partitioner.class", ("", "SparkBucketIndexPartitioner"), _NO_CLASS),
     only(
         "hoodie.storage.layout.type",
         ("default", "bucket"),
@@ -129,8 +129,8 @@ _ONLY: tuple[Rules, ...] = (
     only("hoodie.bulkinsert.overwrite.operation.type", "", "call insert_overwrite"),
     only("hoodie.bucket.index.partition.expressions", "", "all partitions have as many buckets"),
     only("hoodie.bucket.index.partition.rule.type", "regex", "all partitions have as many buckets"),
-    only(f"{_KEYGEN}datetime.parser.class", "hoodiedatetimeparser", _NO_CLASS),
-    only(f"{_OLD_KEYGEN}datetime.parser.class", "hoodiedatetimeparser", _NO_CLASS),
+    only(f"{_KEYGEN}datetime.parser.class", "HoodieDateTimeParser", _NO_CLASS),
+    only(f"{_OLD_KEYGEN}datetime.parser.class", "HoodieDateTimeParser", _NO_CLASS),
     only(
         f"{_KEYGEN}timebased.input.dateformat.list.delimiter.regex",
         ",",
@@ -144,7 +144,7 @@ _ONLY: tuple[Rules, ...] = (
     only(
         f"{_WRITE}keygenerator.consistent.logical.timestamp.enabled",
         "false",
-        "keys of timestamps are made as Apache Hudi makes them by default",
+        "it would change the record keys of timestamps",
     ),
     only("hoodie.assume.date.partitioning", "false", "the table's partition fields decide"),
     only("hoodie.table.format", "native", "hoodoo writes tables of Apache Hudi's own format"),

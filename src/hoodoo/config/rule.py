@@ -31,7 +31,7 @@ class Rule:
 
     kind: Kind
     accepts: tuple[str, ...] = ()
-    """Values that are fine, in lower case; "" is an empty text. Class names lack their package."""
+    """Values that are fine, in any case; "" is an empty text. Class names lack their package."""
     reason: str = ""
     """Why others are not, and what to use instead."""
     key: Key[Any] | None = None
@@ -41,8 +41,10 @@ class Rule:
         """Whether hoodoo does what this value asks for, as far as the value alone tells."""
         if self.kind in (Kind.TUNING, Kind.TABLE):
             return True
+        fine = {each.lower() for each in self.accepts}
         plain = value.strip().lower()
-        return plain in self.accepts or plain.rpartition(".")[2] in self.accepts
+        classes = {each.rpartition(".")[2].strip() for each in plain.split(",")}
+        return plain in fine or classes <= fine
 
 
 Rules = Mapping[str, Rule]
