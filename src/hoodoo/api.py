@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from hoodoo.engine.base import Engine
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
+from hoodoo.model.commit import OperationType
 from hoodoo.storage.uri import PathText, path_text
 from hoodoo.table.ref import TableRef, open_ref
 
@@ -190,45 +191,47 @@ class Table:
 
     def insert(self, rows: Any) -> CommitResult:
         """Add rows; keys that are there already are not looked for."""
-        return self._write("insert", rows)
+        return self._write(OperationType.INSERT, "insert", rows)
 
     def bulk_insert(self, rows: Any) -> CommitResult:
         """Add rows as new files, leaving existing ones alone."""
-        return self._write("insert", rows, bulk=True)
+        return self._write(OperationType.BULK_INSERT, "insert", rows, bulk=True)
 
     def upsert(self, rows: Any) -> CommitResult:
         """Update the rows whose keys are there, add the others."""
-        return self._write("upsert", rows)
+        return self._write(OperationType.UPSERT, "upsert", rows)
 
     def delete(self, rows_or_keys: Any) -> CommitResult:
         """Delete by key: rows with the key columns, or a list of keys."""
-        return self._write("delete", rows_or_keys)
+        return self._write(OperationType.DELETE, "delete", rows_or_keys)
 
     def insert_overwrite(self, rows: Any) -> CommitResult:
         """Replace the rows of every partition that occurs in `rows`."""
-        return self._write("overwrite", rows)
+        return self._write(OperationType.INSERT_OVERWRITE, "overwrite", rows)
 
     def insert_overwrite_table(self, rows: Any) -> CommitResult:
         """Replace all rows of the table."""
-        return self._write("overwrite", rows, whole=True)
+        return self._write(OperationType.INSERT_OVERWRITE_TABLE, "overwrite", rows, whole=True)
 
     def delete_partitions(self, partitions: Sequence[str]) -> CommitResult:
         """Take all rows of these partitions (paths such as `city=sf`) out."""
-        return self._write("delete_partitions", partitions)
+        return self._write(OperationType.DELETE_PARTITION, "delete_partitions", partitions)
 
-    def _write(self, operation: str, given: Any, **how: bool) -> CommitResult:
+    def _write(
+        self, operation: OperationType, function: str, given: Any, **how: bool
+    ) -> CommitResult:
         """Rows of a Spark DataFrame are written by Spark, all others in this process."""
         from hoodoo.write.run import run
 
         if type(given).__module__.startswith("pyspark."):
             from hoodoo.spark import write
 
-            by_spark = getattr(write, operation)
-            return run(self._ref, lambda ref: by_spark(ref, given, **how))
+            by_spark = getattr(write, function)
+            return run(self._ref, operation, lambda ref: by_spark(ref, given, **how))
         from hoodoo.write import operations
 
-        here = getattr(operations, operation)
-        return run(self._ref, lambda ref: here(ref, given, self._engine, **how))
+        here = getattr(operations, function)
+        return run(self._ref, operation, lambda ref: here(ref, given, self._engine, **how))
 
     # -- mending ------------------------------------------------------------------------------
 

@@ -156,6 +156,12 @@ URL_ENCODE = Key(
     False,
     "Escape special characters in partition values.",
 )
+SLASH_DATES = Key(
+    "hoodie.datasource.write.slash.separated.date.partitioning",
+    boolean,
+    False,
+    "Partition directories of a date are yyyy/MM/dd; such tables can only be read.",
+)
 DROP_PARTITION_COLUMNS = Key(
     "hoodie.datasource.write.drop.partition.columns",
     boolean,

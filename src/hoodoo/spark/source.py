@@ -83,10 +83,8 @@ class TableSource(DataSource):
             )
         if about_rows:
             raise InputError(f"option {min(about_rows)!r} is for reading")
-        from hoodoo.spark.source_options import refuse_unsuited_options
         from hoodoo.spark.source_write import begin_append
 
-        refuse_unsuited_options(ref)
         return begin_append(ref, schema)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodoo.config import ALL_KEYS, index
+from hoodoo.config import index
 from hoodoo.config import table as keys
+from hoodoo.config.check import check_options
 from hoodoo.config.key import Key
-from hoodoo.config.resolve import Config, check, split_options
+from hoodoo.config.resolve import Config, split_options
 from hoodoo.env import Env
 from hoodoo.errors import AlreadyExists, ConfigError, FormatError, InputError, TableExists
 from hoodoo.format import properties as codec
@@ -25,6 +26,7 @@ from hoodoo.model.table import TableType, TableVersion
 from hoodoo.rows.keys import field_type, refuse_unfit_times
 from hoodoo.rows.merge import refuse_unfit_flag
 from hoodoo.storage import probe_conditions
+from hoodoo.table.options import refuse_options
 from hoodoo.table.properties import decode_properties
 from hoodoo.table.ref import TableRef, upload_limit_s
 
@@ -59,6 +61,7 @@ _FIXED: tuple[Key[Any], ...] = (
     keys.PARTIAL_UPDATE_MODE,
     keys.FORMAT_DELIMITER,
     keys.DATE_PARSER,
+    keys.SLASH_DATES,
 )
 
 
@@ -80,7 +83,7 @@ def create_table(
     Crash: without the second there is no table.
     """
     config, storage_options = split_options(options)
-    check(config, ALL_KEYS)
+    check_options(config)
     fields = _checked_schema(schema)
     raw = _properties(
         config,
@@ -97,6 +100,7 @@ def create_table(
     properties = decode_properties(data, source=paths.PROPERTIES)
     refuse_unfit_times(fields, properties.keys)
     refuse_unfit_flag(fields, properties.merge)
+    refuse_options(config, properties, env.storage.uri, operation=None)
     probe_conditions(env.storage)
     if env.storage.exists(paths.PROPERTIES_BACKUP) or env.storage.exists(paths.PROPERTIES):
         raise TableExists(env.storage.uri)

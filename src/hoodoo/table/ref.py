@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from hoodoo.config import ALL_KEYS
+from hoodoo.config.check import check_options
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
-from hoodoo.config.resolve import Config, check, split_options
+from hoodoo.config.resolve import Config, split_options
 from hoodoo.config.table import (
     DELETE_FIELD,
     DELETE_MARKER,
@@ -72,7 +72,7 @@ def open_ref(
 ) -> TableRef:
     """Open the table at `uri`; options are settings (`hoodie.*`) and storage options."""
     config, storage_options = split_options(options)
-    check(config, ALL_KEYS)
+    check_options(config)
     if env is None:
         env = Env.of(uri, storage_options, upload_limit_s=upload_limit_s(config))
         properties = load_properties(env)

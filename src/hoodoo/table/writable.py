@@ -9,6 +9,7 @@ from hoodoo.config.table import (
     FORMAT_DELIMITER,
     MERGE_MODE,
     PARTIAL_UPDATE_MODE,
+    SLASH_DATES,
     TIMESTAMP_TYPE,
 )
 from hoodoo.errors import Unsupported
@@ -63,6 +64,10 @@ def refuse_unwritable(ref: TableRef) -> None:
     for key in (FORMAT_DELIMITER, DATE_PARSER):
         if keys.generator is KeyGenerator.TIMESTAMP and config.get(key) != key.default:
             raise Unsupported(f"{key.name}={config.get(key)}: such dates are not written")
+    if config.get(SLASH_DATES):
+        raise Unsupported(
+            f"tables whose dates become directories yyyy/MM/dd ({SLASH_DATES.name}) are not written"
+        )
     if not keys.record_fields:
         raise Unsupported("a table without record key fields is not written")
     if config.get(CONCURRENCY_MODE) is ConcurrencyMode.NON_BLOCKING:

@@ -198,7 +198,7 @@ class BulkStream(OnCluster):
             return
         env = table._ref.env
         try:
-            done = run(table._ref, lambda _: self._bulk(env, write))
+            done = run(table._ref, OperationType.BULK_INSERT, lambda _: self._bulk(env, write))
         except CommitUnknown:
             return
         except HoodooError as error:
