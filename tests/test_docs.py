@@ -50,17 +50,6 @@ def test_readme_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert done.stdout.strip(), command
 
 
-def test_the_demo_runs(tmp_path: Path) -> None:
-    command = [sys.executable, ROOT / "scripts" / "demo.py", tmp_path / "demo"]
-    for _ in range(2):  # a second time, over the table of the first
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    _, now, before, changed = re.split(r"^[678]\. .*$", done.stdout, flags=re.MULTILINE)
-    assert re.findall(r"(t\d) .* (\d+\.\d\d) ", now)[0] == ("t1", "25.00")
-    assert re.findall(r"(t\d) .* (\d+\.\d\d) ", before)[0] == ("t1", "19.10")
-    assert re.findall(r"^ *(t\d) ", changed, re.MULTILINE) == ["t1", "t6"]
-
-
 def prose(page: Path) -> str:
     """A page without its fenced blocks and code spans."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
