@@ -57,13 +57,19 @@ class Checkpoint:
         self._listener.close()
 
 
-def report_at(pass_: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """For `mapInArrow`: a task hands its rows on once it has reported and was let on."""
+def report_at(pass_: str, key: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """For `mapInArrow`: the task with this value in the first column reports before it goes on."""
 
     def rows(batches: Iterable[Any]) -> Iterator[Any]:
-        port, key = pass_.split(":")
-        with Client(("127.0.0.1", int(port)), authkey=key.encode()) as tour:
-            tour.recv()
-        yield from batches
+        for batch in batches:
+            if key in batch.column(0).to_pylist():
+                _report(pass_)
+            yield batch
 
     return rows
+
+
+def _report(pass_: str) -> None:
+    port, secret = pass_.split(":")
+    with Client(("127.0.0.1", int(port)), authkey=secret.encode()) as tour:
+        tour.recv()

@@ -86,7 +86,7 @@ def _overlap(
     """Writer A updates a trip; in the middle of that, writer B updates it too. How A ends."""
     with Checkpoint() as checkpoint, ThreadPoolExecutor(1) as pool:
         slow = _frame(tour, ("t2", "pune", first, 3)).coalesce(1)
-        slow = slow.mapInArrow(report_at(checkpoint.pass_), slow.schema)
+        slow = slow.mapInArrow(report_at(checkpoint.pass_, "t2"), slow.schema)
         with tour.working("writer A begins; writer B begins and commits; writer A goes on"):
             writer = pool.submit(lambda: open_table(str(tour.place), options).upsert(slow))
             if checkpoint.wait(writer.done):

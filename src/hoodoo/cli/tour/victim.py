@@ -29,14 +29,11 @@ def main(place: str, pass_: str) -> None:
     from hoodoo.api import open_table
 
     with start_spark("hoodoo demo, the writer that dies", "local[1]", QUICK) as spark:
-        quick, slow = (
-            spark.range(first, first + 1000, 1, 1).selectExpr(
-                "concat('lost-', id) AS trip_id", f"'{CITY}' AS city", "1D AS fare", "9L AS ts"
-            )
-            for first in (0, 1000)
+        rows = spark.range(0, 2000, 1, 2).selectExpr(
+            "concat('lost-', id) AS trip_id", f"'{CITY}' AS city", "1D AS fare", "9L AS ts"
         )
-        rows = quick.union(slow.mapInArrow(report_at(pass_), slow.schema))
-        open_table(place, HEARTBEAT).bulk_insert(rows)
+        reporting = rows.mapInArrow(report_at(pass_, "lost-1000"), rows.schema)
+        open_table(place, HEARTBEAT).bulk_insert(reporting)
 
 
 if __name__ == "__main__":
