@@ -38,7 +38,7 @@ def test_quick_start_runs_as_pasted(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert re.findall(r"\| +(t\d)\|([\d.]+)\|", done.stdout) == [("t1", "25.0"), ("t4", "8.4")]
+    assert re.findall(r"\| *(t\d)\| *([\d.]+)\|", done.stdout) == [("t1", "25.0"), ("t4", "8.4")]
     counts = re.findall(r"^(\d) rows", done.stdout, re.MULTILINE)
     assert counts == ["3", "2", "3"]
 
