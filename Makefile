@@ -20,8 +20,8 @@ setup: $(READY) ## Make the virtual environment (.venv)
 $(READY): pyproject.toml constraints.txt scripts/dev.py
 	@$(PYTHON) scripts/dev.py
 
-demo: $(READY) ## Make a table, write two commits, look at it, travel in time
-	@$(BIN)/python scripts/demo.py
+demo: $(READY) ## Take the guided tour on a local Spark: upserts, conflicts, a crash, time travel
+	@$(BIN)/hoodoo demo
 
 test: test-core test-spark ## Run all tests except those that need Apache Hudi itself or a cluster
 

@@ -60,7 +60,7 @@ def open_table(path: PathText, options: Mapping[str, object] | None = None) -> T
 
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("hoodoo")` and `df.write.format("hoodoo")` known to a session."""
-    from hoodoo.spark.source import register as make_known
+    from hoodoo.spark.ready import register as make_known
 
     make_known(spark)
 

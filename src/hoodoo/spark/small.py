@@ -19,8 +19,9 @@ from hoodoo.format.schema_types import normalise
 from hoodoo.rows.conform import conform
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.prepare import own_columns
+from hoodoo.spark.ready import ready_workers
 from hoodoo.spark.schema import arrow_schema
-from hoodoo.spark.session import described, session_of, told_plainly
+from hoodoo.spark.session import described, told_plainly
 from hoodoo.table.ref import TableRef
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases
@@ -30,7 +31,7 @@ Operation = Callable[[TableRef, pa.Table, Engine], CommitResult]
 
 def written(ref: TableRef, given: DataFrame, operation: Operation) -> CommitResult | None:
     """Carry a write out if its rows are few; None, and nothing happened, if they are not."""
-    spark, phases = session_of(given), Phases(ref.env)
+    spark, phases = ready_workers(given), Phases(ref.env)
     text = f"hoodoo {ref.properties.name}"
     with phases.timed("collect"), described(spark, f"{text}: collect"):
         rows = _collected(own_columns(given), ref.config.get(DRIVER_MAX_BYTES))

@@ -36,6 +36,7 @@ from hoodoo.spark.prepare import (
     rows_by_partition,
     without_marked,
 )
+from hoodoo.spark.ready import ready_workers
 from hoodoo.spark.session import configured, described, session_of, told_plainly
 from hoodoo.spark.stage import ByGroup, Led, Route, routes_of, write_led, write_streamed
 from hoodoo.table.ref import TableRef
@@ -116,6 +117,7 @@ class _Job:
 
 @contextmanager
 def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Iterator[_Job]:
+    ready_workers(given)
     with ExitStack() as kept:
         yield _Job(ref, given, operation, Phases(ref.env), kept)
 
