@@ -45,17 +45,6 @@ def hudi(
 
 
 @pytest.fixture(scope="session")
-def hudi_in_new_york(
-    installed_hudi: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Peer]:
-    """An Apache Hudi whose JVM is west of Greenwich."""
-    scratch = tmp_path_factory.mktemp("hudi-in-new-york")
-    peer = Peer(installed_hudi, scratch, zone="America/New_York")
-    yield peer
-    peer.close()
-
-
-@pytest.fixture(scope="session")
 def spark(hudi: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Our own Spark, of another version than Hudi's."""
     session = local_session(tmp_path_factory.mktemp("spark"))

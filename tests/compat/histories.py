@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from history_run import Run
-from history_steps import ZONES, Step, draw_setting, draw_steps
+from history_steps import Step, draw_setting, draw_steps
 from peer_client import Peer
 from pyspark.sql import SparkSession
 from support.sessions import local_session
@@ -63,23 +63,34 @@ def chosen(seed: int, count: int, only: Iterable[int] = ()) -> list[Step]:
     return [step for step in steps if wanted == {0} or step.number in wanted]
 
 
+class Peers(dict[str, Peer]):
+    """Apache Hudis by time zone, each started when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        found = subprocess.run([sys.executable, PEERS], capture_output=True, text=True)
+        if found.returncode:
+            sys.exit(f"no Apache Hudi here: {found.stderr.strip()}")
+        self.where, self.folder = json.loads(found.stdout), folder
+
+    def __missing__(self, zone: str) -> Peer:
+        scratch = Path(tempfile.mkdtemp(dir=self.folder, prefix=zone.replace("/", "-")))
+        self[zone] = Peer(self.where, scratch, zone=zone)
+        return self[zone]
+
+    def close(self) -> None:
+        """End them all; they are started anew when asked for again."""
+        for zone in list(self):
+            self.pop(zone).close()
+
+
 @contextmanager
-def open_world(folder: Path) -> Iterator[tuple[dict[str, Peer], SparkSession]]:
-    """An Apache Hudi in each time zone, and our own Spark."""
-    found = subprocess.run([sys.executable, PEERS], capture_output=True, text=True)
-    if found.returncode:
-        sys.exit(f"no Apache Hudi here: {found.stderr.strip()}")
-    spark = local_session(folder / "spark")
-    peers: dict[str, Peer] = {}
+def open_world(folder: Path) -> Iterator[tuple[Peers, SparkSession]]:
+    """Apache Hudi, and our own Spark."""
+    spark, peers = local_session(folder / "spark"), Peers(folder)
     try:
-        for zone in ZONES:
-            scratch = folder / zone.replace("/", "-")
-            scratch.mkdir()
-            peers[zone] = Peer(json.loads(found.stdout), scratch, zone=zone)
         yield peers, spark
     finally:
-        for peer in peers.values():
-            peer.close()
+        peers.close()
         spark.stop()
 
 
@@ -91,11 +102,14 @@ def main() -> int:
     with open_world(folder) as (peers, spark):
         for seed in range(asked.seed, asked.seed + asked.count):
             began, place = time.monotonic(), folder / f"table-{seed}"
+            if draw_setting(seed).maker != draw_setting(seed - 1).maker:
+                peers.close()  # no JVM of Hudi's can write tables of two time zones, one by one
             try:
                 run_history(seed, asked.steps, peers, spark, place, asked.only)
                 told = "held"
                 shutil.rmtree(place)
             except HistoryFailed as error:
+                peers.close()  # one of them may still be at it
                 told, failed = f"FAILED\n{error}\ntable: {place}\n", failed + 1
             print(f"{draw_setting(seed)}: {time.monotonic() - began:.0f} s, {told}", flush=True)
     if not failed:

@@ -74,6 +74,7 @@ class Run:
     place: Path
     model: Model = field(init=False)
     named_in: set[str] = field(default_factory=set)
+    patched: set[Key] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.model = Model(self.setting.by_event)
@@ -118,15 +119,25 @@ class Run:
                 self.check(step.zone)
 
     def spare_hudi(self, step: Step) -> Step:
-        """The step without rows that Hudi 1.2.0 spoils, see docs/compatibility.md.
+        """The step without rows that Hudi 1.2.0 spoils on a MOR table, see docs/compatibility.md.
 
-        A merge of some columns writes partial rows for keys that are not there, too: deleted rows
-        come back, and small files get rows whose values are in the wrong columns.
+        A merge of some columns writes partial rows for keys that are not there, too; and a late
+        row fills the columns that an earlier partial row lacks.
         """
-        if self.setting.kind == "mor" and step.operation == "merge some columns":
-            there = (row for row in step.rows if (row.city, row.id) in self.model.rows)
-            return step._replace(rows=tuple(there))
-        return step
+        if self.setting.kind == "cow":
+            return step
+        rows = step.rows
+        if step.operation == "merge some columns":
+            rows = tuple(row for row in rows if (row.city, row.id) in self.model.rows)
+            self.patched |= {(row.city, row.id) for row in rows}
+        elif self.setting.by_event:
+            rows = tuple(row for row in rows if not self.is_late_after_patch(row))
+        return step._replace(rows=rows)
+
+    def is_late_after_patch(self, row: Row) -> bool:
+        """Whether the row is older than one that a merge wrote in part."""
+        past = self.model.past.get((row.city, row.id), [])
+        return (row.city, row.id) in self.patched and any(one.ts > row.ts for one in past)
 
     def check(self, zone: str) -> None:
         """All readers read the rows of the model; hoodoo and Hudi the same in all columns."""
@@ -217,7 +228,10 @@ def statement(table: str, step: Step) -> str:
             return f"{merge} {update} {insert}"
         case "merge some columns":
             return f"{merge} when matched then update set fare = s.fare, ts = s.ts"
-        case "merge and delete":
+        case (
+            "merge and delete"
+        ):  # Hudi tries updates before deletes, so conditions exclude each other
+            update = "when matched and s.fare >= 0 then update set *"
             insert = "when not matched and s.fare >= 0 then insert *"
             return f"{merge} when matched and s.fare < 0 then delete {update} {insert}"
         case "update":
