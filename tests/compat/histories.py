@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from history_run import Run
-from history_steps import Step, draw_setting, draw_steps
+from history_steps import Setting, Step, draw_setting, draw_steps
 from peer_client import Peer
 from pyspark.sql import SparkSession
 from support.sessions import local_session
@@ -33,7 +33,7 @@ class HistoryFailed(Exception):
 
 
 def run_history(
-    seed: int,
+    setting: Setting,
     count: int,
     peers: Mapping[str, Peer],
     spark: SparkSession,
@@ -41,25 +41,26 @@ def run_history(
     only: Iterable[int] = (),
 ) -> None:
     """One history from its beginning; fails with all that is needed to repeat it."""
-    run, done = Run(draw_setting(seed), peers, spark, place), [f"{draw_setting(seed)}"]
-    steps = chosen(seed, count, only)
-    last = steps[-1]._replace(is_checked=True)
+    run, done = Run(setting, peers, spark, place), [str(setting)]
+    steps = chosen(setting, count, only)
+    steps[-1] = steps[-1]._replace(is_checked=True)
+    step = steps[0]
     try:
         run.make()
-        for step in [*steps[:-1], last]:
+        for step in steps:
             done.append(str(step))
             run.take(step)
     except Exception as error:
         told = traceback.format_exc() if not isinstance(error, AssertionError) else str(error)
-        again = f"make histories SEED={seed} N=1 STEPS={step.number + 1}"
+        again = f"make histories SEED={setting.seed} N=1 STEPS={step.number + 1}"
         again += f" ONLY={','.join(map(str, only))}" if only else ""
         raise HistoryFailed("\n".join([*done, told, f"again: {again}"])) from None
 
 
-def chosen(seed: int, count: int, only: Iterable[int] = ()) -> list[Step]:
+def chosen(setting: Setting, count: int, only: Iterable[int] = ()) -> list[Step]:
     """The first steps of a history, or some of them; the very first makes the table."""
     wanted = {0, *only}
-    steps = islice(draw_steps(draw_setting(seed)), count)
+    steps = islice(draw_steps(setting), count)
     return [step for step in steps if wanted == {0} or step.number in wanted]
 
 
@@ -102,16 +103,17 @@ def main() -> int:
     with open_world(folder) as (peers, spark):
         for seed in range(asked.seed, asked.seed + asked.count):
             began, place = time.monotonic(), folder / f"table-{seed}"
-            if draw_setting(seed).maker != draw_setting(seed - 1).maker:
+            setting = draw_setting(seed)
+            if setting.maker != draw_setting(seed - 1).maker:
                 peers.close()  # no JVM of Hudi's can write tables of two time zones, one by one
             try:
-                run_history(seed, asked.steps, peers, spark, place, asked.only)
+                run_history(setting, asked.steps, peers, spark, place, asked.only)
                 told = "held"
                 shutil.rmtree(place)
             except HistoryFailed as error:
                 peers.close()  # one of them may still be at it
                 told, failed = f"FAILED\n{error}\ntable: {place}\n", failed + 1
-            print(f"{draw_setting(seed)}: {time.monotonic() - began:.0f} s, {told}", flush=True)
+            print(f"{setting}: {time.monotonic() - began:.0f} s, {told}", flush=True)
     if not failed:
         shutil.rmtree(folder)
     print(f"{asked.count - failed} of {asked.count} histories of {asked.steps} steps held")
