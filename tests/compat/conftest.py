@@ -44,6 +44,14 @@ def hudi(
     peer.close()
 
 
+@pytest.fixture(scope="session")
+def spark(hudi: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Our own Spark, of another version than Hudi's."""
+    session = local_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
 @pytest.fixture(scope="module")
 def spark(hudi: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Our own Spark, of another version than Hudi's."""

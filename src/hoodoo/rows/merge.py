@@ -284,7 +284,10 @@ class Merger:
 
 
 def complete(partial: pa.Table, keys: pa.Array, older: pa.Table, older_keys: pa.Array) -> pa.Table:
-    """Rows of a partial update, with the columns that they lack taken from the older version."""
+    """Rows of a partial update, with the columns that they lack taken from the older version.
+
+    Of a key that is in `older_keys` twice, the first row counts.
+    """
     position = one_array(pc.index_in(keys, value_set=older_keys))
     columns: dict[str, Any] = {}
     for name in older.column_names:
@@ -292,4 +295,4 @@ def complete(partial: pa.Table, keys: pa.Array, older: pa.Table, older_keys: pa.
             columns[name] = partial.column(name)
         else:
             columns[name] = older.column(name).take(position)
-    return pa.table(columns)
+    return pa.table(columns, schema=older.schema)
