@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hoodoo.config import ALL_KEYS, index, tasks
+from hoodoo.config import KEY_BY_NAME, index, tasks
 from hoodoo.config.resolve import Config, check
 from hoodoo.errors import ConfigError
 from hoodoo.model.buckets import BucketRule
@@ -15,7 +15,7 @@ RECORD = ["RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "record_level_index"]
 
 def refused(key: str, value: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        check(Config({key: value}), ALL_KEYS)
+        check(Config({key: value}), KEY_BY_NAME)
     assert (caught.value.key, caught.value.value) == (key, value)
     return str(caught.value)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hoodoo.config.key import Key, T
 from hoodoo.errors import ConfigError
@@ -23,8 +24,9 @@ class Config:
     def get(self, key: Key[T]) -> T:
         """The value of a key: set under its name or an alias, else the default."""
         for name in (key.name, *key.aliases):
-            if name in self.values:
-                return key.read(self.values[name], name=name)
+            text = self.values.get(name)
+            if text is not None:
+                return key.read(text, name=name)
         return key.default
 
     def sets(self, key: Key[T]) -> bool:
@@ -61,13 +63,12 @@ def as_text(name: str, value: object) -> str:
             raise ConfigError(key=name, value=value, reason=f"a {kind} cannot be an option")
 
 
-def check(config: Config, known: Iterable[Key[object]]) -> None:
+def check(config: Config, known: Mapping[str, Key[Any]]) -> None:
     """Fail on bad values of known keys now rather than later; warn once of unknown keys."""
-    names: set[str] = set()
-    for key in known:
-        names.update((key.name, *key.aliases))
-        config.get(key)
     for name in config.values:
-        if name not in names and name not in _warned:
+        key = known.get(name)
+        if key is not None:
+            config.get(key)
+        elif name not in _warned:
             _warned.add(name)
             log.warning("unknown_option key=%s", name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodoo.config import ALL_KEYS, index
+from hoodoo.config import KEY_BY_NAME, index
 from hoodoo.config import table as keys
 from hoodoo.config.key import Key
 from hoodoo.config.resolve import Config, check, split_options
@@ -74,7 +74,7 @@ def create_table(
     Crash: without the second there is no table.
     """
     config, storage_options = split_options(options)
-    check(config, ALL_KEYS)
+    check(config, KEY_BY_NAME)
     fields = _checked_schema(schema)
     raw = _properties(
         config,

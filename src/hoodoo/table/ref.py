@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from hoodoo.config import ALL_KEYS
+from hoodoo.config import KEY_BY_NAME
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from hoodoo.config.resolve import Config, check, split_options
 from hoodoo.env import Env
@@ -64,7 +64,7 @@ def open_ref(
 ) -> TableRef:
     """Open the table at `uri`; options are settings (`hoodie.*`) and storage options."""
     config, storage_options = split_options(options)
-    check(config, ALL_KEYS)
+    check(config, KEY_BY_NAME)
     if env is None:
         env = Env.of(uri, storage_options, upload_limit_s=upload_limit_s(config))
         properties = load_properties(env)
