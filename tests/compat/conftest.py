@@ -53,14 +53,6 @@ def spark(hudi: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
 
 
 @pytest.fixture(scope="module")
-def spark(hudi: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Our own Spark, of another version than Hudi's."""
-    session = local_session(tmp_path_factory.mktemp("spark"))
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
 def classes() -> Iterator[HudiClasses]:
     """Classes of Apache Hudi's, without a Spark."""
     try:

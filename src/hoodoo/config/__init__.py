@@ -23,3 +23,6 @@ AREAS: dict[str, tuple[Key[Any], ...]] = {
     "Options themselves": keys_of(options),
 }
 ALL_KEYS: tuple[Key[Any], ...] = tuple(key for keys in AREAS.values() for key in keys)
+KEY_BY_NAME: dict[str, Key[Any]] = {
+    name: key for key in ALL_KEYS for name in (key.name, *key.aliases)
+}

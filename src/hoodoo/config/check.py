@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from difflib import get_close_matches
 
-from hoodoo.config import ALL_KEYS
+from hoodoo.config import KEY_BY_NAME
 from hoodoo.config.hudi_keys import FAMILIES, RULES
 from hoodoo.config.options import STRICT
 from hoodoo.config.resolve import Config
@@ -14,7 +15,7 @@ from hoodoo.errors import ConfigError, UnsupportedValue
 
 log = logging.getLogger("hoodoo.config")
 
-HONOURED = frozenset(name for key in ALL_KEYS for name in (key.name, *key.aliases))
+HONOURED = KEY_BY_NAME.keys()
 # Spark makes the names of options lower case.
 _RULES = {name.lower(): rule for name, rule in RULES.items()}
 _ALIKE = 0.8
@@ -36,27 +37,26 @@ def check_options(config: Config) -> None:
 
     That is for reads as well as writes, so what only Apache Hudi can do is no error here.
     """
-    for key in ALL_KEYS:
-        try:
-            config.get(key)
-        except UnsupportedValue:
-            continue
     for name, value in config.values.items():
+        if name in HONOURED:
+            with suppress(UnsupportedValue):
+                config.get(KEY_BY_NAME[name])
+            continue
         rule = rule_of(name)
-        if rule is None and name not in HONOURED:
+        if rule is None:
             advice = _advice(name)
             if config.get(STRICT):
                 raise ConfigError(key=name, value=value, reason=f"unknown option{advice}")
             _warn_once(name, f"unknown option {name!r}{advice}")
-        elif rule is not None and rule.kind is Kind.NOTED and not rule.allows(value):
+        elif rule.kind is Kind.NOTED and not rule.allows(value):
             _warn_once(name, f"option {name!r} has no effect: {rule.reason}")
 
 
 def refuse_unsupported(config: Config) -> None:
     """Fail if options ask for a write that hoodoo cannot do. Raises `ConfigError`."""
-    for key in ALL_KEYS:
-        config.get(key)
     for name, value in config.values.items():
+        if name in HONOURED:
+            config.get(KEY_BY_NAME[name])
         rule = rule_of(name)
         if rule is None or rule.kind not in (Kind.ONLY, Kind.NOT_BUILT) or rule.allows(value):
             continue

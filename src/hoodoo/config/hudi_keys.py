@@ -15,8 +15,6 @@ BASE_PATH = "hoodie.base.path"
 
 _WRITE = "hoodie.datasource.write."
 _READ = "hoodie.datasource.read."
-_KEYGEN = "hoodie.keygen."
-_OLD_KEYGEN = "hoodie.deltastreamer.keygen."
 _NO_CLASS = "hoodoo runs no Java classes"
 _NO_KEYS = "an insert looks for no keys: call upsert, which keeps them unique"
 _ROWS_SCHEMA = "rows bring their own schema, and the table's grows with it"
@@ -56,7 +54,6 @@ _OF_TABLE: tuple[Rules, ...] = (
         table.MERGE_STRATEGY,
         f"hoodie.write.record.merge.strategy.id {_WRITE}record.merger.strategy",
     ),
-    of_table(table.PAYLOAD_CLASS, f"{_WRITE}payload.class hoodie.table.legacy.payload.class"),
     of_table(table.BASE_FILE_FORMAT, "hoodie.base.file.format hoodie.table.ro.file.format"),
 )
 
@@ -129,18 +126,6 @@ _ONLY: tuple[Rules, ...] = (
     only("hoodie.bulkinsert.overwrite.operation.type", "", "call insert_overwrite"),
     only("hoodie.bucket.index.partition.expressions", "", "all partitions have as many buckets"),
     only("hoodie.bucket.index.partition.rule.type", "regex", "all partitions have as many buckets"),
-    only(f"{_KEYGEN}datetime.parser.class", "HoodieDateTimeParser", _NO_CLASS),
-    only(f"{_OLD_KEYGEN}datetime.parser.class", "HoodieDateTimeParser", _NO_CLASS),
-    only(
-        f"{_KEYGEN}timebased.input.dateformat.list.delimiter.regex",
-        ",",
-        "date patterns are separated by commas",
-    ),
-    only(
-        f"{_OLD_KEYGEN}timebased.input.dateformat.list.delimiter.regex",
-        ",",
-        "date patterns are separated by commas",
-    ),
     only(
         f"{_WRITE}keygenerator.consistent.logical.timestamp.enabled",
         "false",

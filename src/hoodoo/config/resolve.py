@@ -21,8 +21,9 @@ class Config:
     def get(self, key: Key[T]) -> T:
         """The value of a key: set under its name or an alias, else the default."""
         for name in (key.name, *key.aliases):
-            if name in self.values:
-                return key.read(self.values[name], name=name)
+            text = self.values.get(name)
+            if text is not None:
+                return key.read(text, name=name)
         return key.default
 
     def sets(self, key: Key[T]) -> bool:
