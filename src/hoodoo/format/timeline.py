@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
