@@ -10,7 +10,7 @@ SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-cluster test-fast check fmt lint types test-compat fuzz sim sim-nightly soak bench docs pins clean
+.PHONY: help setup demo test test-core test-spark test-cluster test-fast check fmt lint types test-compat histories fuzz sim sim-nightly soak bench docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -20,8 +20,8 @@ setup: $(READY) ## Make the virtual environment (.venv)
 $(READY): pyproject.toml constraints.txt scripts/dev.py
 	@$(PYTHON) scripts/dev.py
 
-demo: $(READY) ## Make a table, write two commits, look at it, travel in time
-	@$(BIN)/python scripts/demo.py
+demo: $(READY) ## Take the guided tour on a local Spark: upserts, conflicts, a crash, time travel
+	@$(BIN)/hoodoo demo
 
 test: test-core test-spark ## Run all tests except those that need Apache Hudi itself or a cluster
 
@@ -53,6 +53,10 @@ types: $(READY) ## Check types (mypy, strict)
 
 test-compat: $(READY) ## Read and write tables side by side with Apache Hudi (fetches it once)
 	$(PYTEST) tests/compat
+
+histories: $(READY) ## Write random histories with Apache Hudi on shared tables (SEED=n N=10 STEPS=40 ONLY=1,5)
+	PYTHONPATH=tests$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python tests/compat/histories.py --seed $(SEED) \
+		--count $(or $(N),10) --steps $(or $(STEPS),40) $(if $(ONLY),--only $(ONLY))
 
 fuzz: $(READY) ## Feed the readers broken files, five times as many as the tests do (SEED=n)
 	HOODOO_FUZZ_SEED=$(SEED) HOODOO_FUZZ_TABLE=400 HOODOO_FUZZ_CODEC=200 $(PYTEST) tests/fuzz -q -s

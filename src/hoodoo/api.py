@@ -60,7 +60,7 @@ def open_table(path: PathText, options: Mapping[str, object] | None = None) -> T
 
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("hoodoo")` and `df.write.format("hoodoo")` known to a session."""
-    from hoodoo.spark.source import register as make_known
+    from hoodoo.spark.ready import register as make_known
 
     make_known(spark)
 
@@ -224,10 +224,14 @@ class Table:
         if type(given).__module__.startswith("pyspark."):
             from hoodoo.spark.write import write as write_by_spark
 
-            return run_with_retries(self._ref, lambda ref: write_by_spark(ref, operation, given))
+            return run_with_retries(
+                self._ref, operation, lambda ref: write_by_spark(ref, operation, given)
+            )
         from hoodoo.write.operations import write
 
-        return run_with_retries(self._ref, lambda ref: write(ref, operation, given, self._engine))
+        return run_with_retries(
+            self._ref, operation, lambda ref: write(ref, operation, given, self._engine)
+        )
 
     # -- mending ------------------------------------------------------------------------------
 

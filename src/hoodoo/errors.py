@@ -34,6 +34,10 @@ class ConfigError(HoodooError):
         self.reason = reason
 
 
+class UnsupportedValue(ConfigError):
+    """Apache Hudi knows this value and hoodoo does not: reads go on without it, writes fail."""
+
+
 class InputError(HoodooError):
     """Rows or arguments handed in by the caller are not acceptable; nothing was written."""
 

@@ -16,7 +16,7 @@ import hoodoo
 from hoodoo.cli.main import COMMANDS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
-BY_SPARK = {"write"}  # `test_cli_write.py` runs their examples
+BY_SPARK = {"write", "demo"}  # `test_cli_write.py` and `test_demo.py` run them
 VARYING = (
     (r"(?<!\d)\d{17}(?!\d)", "INSTANT"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),

@@ -107,6 +107,13 @@ def test_wrong_usage(words: tuple[str, ...], hoodoo_cli) -> None:
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_strict_makes_an_unknown_option_an_error(command: str, place: Path, hoodoo_cli) -> None:
+    wrong = ("-o", "hoodie.index.typ=BLOOM")
+    assert hoodoo_cli(command, place, *wrong).code == 0
+    fails(hoodoo_cli(command, place, *wrong, "-o", "hoodoo.strict=true"), "'hoodie.index.type'?")
+
+
 def test_help_and_version(hoodoo_cli) -> None:
     shown = hoodoo_cli("--help")
     assert shown.code == 0

@@ -173,6 +173,27 @@ def test_bad_files_are_one_line_and_no_row(
     assert hoodoo.open_table(str(place)).to_arrow().num_rows == 0
 
 
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("hoodie.compact.inline=true", "hoodoo has no compaction yet"),
+        ("hoodie.datasource.write.operation=insert", "use table.insert(rows)"),
+        ("hoodie.datasource.write.precombine.field=fare", "the table has 'at' there"),
+    ],
+)
+def test_options_that_ask_for_another_write_are_one_line_and_no_row(
+    spark: SparkSession, place: Path, tmp_path: Path, hoodoo_cli, option: str, reason: str
+) -> None:
+    source = write_parquet(tmp_path / "x.parquet", rows(row(1)))
+    ran = hoodoo_cli("write", place, "--op", "upsert", "--from", source, "-o", option)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"hoodoo: {option.partition('=')[0]}=")
+    assert len(ran.err.splitlines()) == 1
+    assert reason in ran.err
+    assert hoodoo.open_table(place).timeline() == []
+    assert hoodoo_cli("scan", place, "-o", option).code == 0
+
+
 def test_the_example_of_the_page(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hoodoo_cli
 ) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from peer_client import Peer
+from pyspark.sql import SparkSession
 from support.hudi_classes import ClassesUnavailable, HudiClasses, hudi_classes
+from support.sessions import local_session
 
 HERE = Path(__file__).parent
 PEERS = HERE.parents[1] / "scripts" / "peers.py"
@@ -40,6 +42,14 @@ def hudi(
     peer = Peer(installed_hudi, tmp_path_factory.mktemp("hudi"))
     yield peer
     peer.close()
+
+
+@pytest.fixture(scope="session")
+def spark(hudi: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Our own Spark, of another version than Hudi's."""
+    session = local_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,11 @@ from peer_rows import FIRST, typed
 from pyspark.sql import SparkSession
 from same_rows import assert_same_rows
 from spark_turns import INDEXES, KINDS, Turns
-from support.sessions import local_session
 
 import hoodoo
 
 EACH_KIND = pytest.mark.parametrize("kind", KINDS)
 EACH_INDEX = pytest.mark.parametrize("index", INDEXES)
-
-
-@pytest.fixture(scope="module")
-def spark(hudi: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Our own Spark, of another version than Hudi's."""
-    session = local_session(tmp_path_factory.mktemp("spark"))
-    yield session
-    session.stop()
 
 
 @EACH_INDEX

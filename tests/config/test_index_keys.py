@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hoodoo.config import ALL_KEYS, index, tasks
-from hoodoo.config.resolve import Config, check
+from hoodoo.config import index, tasks
+from hoodoo.config.check import check_options, refuse_unsupported
+from hoodoo.config.resolve import Config
 from hoodoo.errors import ConfigError
 from hoodoo.model.buckets import BucketRule
 
@@ -15,7 +16,7 @@ RECORD = ["RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "record_level_index"]
 
 def refused(key: str, value: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        check(Config({key: value}), ALL_KEYS)
+        refuse_unsupported(Config({key: value}))
     assert (caught.value.key, caught.value.value) == (key, value)
     return str(caught.value)
 
@@ -42,6 +43,7 @@ def test_indexes_that_there_are_not(kind: str) -> None:
     told = refused("hoodie.index.type", kind)
     assert "SIMPLE, GLOBAL_SIMPLE, BLOOM, BUCKET" in told
     assert ("record index" in told) is (kind in RECORD)
+    check_options(Config({"hoodie.index.type": kind}))  # a read does not mind
 
 
 @pytest.mark.parametrize(

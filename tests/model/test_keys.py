@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoodoo.errors import InputError
+from hoodoo.errors import ConfigError, InputError
 from hoodoo.model.dates import TimestampRule, TimestampType, format_date, parse_date
 from hoodoo.model.keys import KeyGenerator, KeyRule, escape, java_double, text_of, unescape
 from hoodoo.model.paths import PartitionPath
@@ -150,3 +152,47 @@ def test_timestamp_null_and_zones() -> None:
     assert rule.path_of(1_772_899_509) == "2026/03/08 01"
     with pytest.raises(InputError):
         rule.path_of("text without a format")
+    days = replace(rule, type=TimestampType.SCALAR, scalar_unit="DAYS")
+    assert days.path_of(None) == "1970/01/02 09"
+    assert days.path_of(1.75) == "1970/01/02 09"
+
+
+def test_numbers_beyond_the_years_of_python_have_a_path() -> None:
+    seconds = TimestampRule(TimestampType.UNIX_TIMESTAMP, "yyyy/MM/dd HH:mm:ss")
+    assert seconds.path_of(1_705_314_600_123_456) == "54041238/06/08 10:17:36"
+    assert seconds.path_of(-(2**62)) == "-292275055/05/16 16:47:04"  # as far as Java counts
+
+
+def test_texts_stay_in_their_zone_unless_there_is_another_for_paths() -> None:
+    pattern = ("yyyy-MM-dd HH:mmZ", "yyyy-MM-dd HH:mm")
+    rule = TimestampRule(TimestampType.DATE_STRING, "yyyy-MM-dd HH", pattern)
+    assert rule.path_of("2024-01-15 23:30-0500") == "2024-01-15 23"
+    assert replace(rule, input_zone="Asia/Tokyo").path_of("2024-01-15 23:30-0500") == (
+        "2024-01-16 13"
+    )
+    assert replace(rule, input_zone="Asia/Tokyo").path_of("2024-01-15 23:30") == "2024-01-15 23"
+    assert replace(rule, output_zone="UTC").path_of("2024-01-15 23:30-0500") == "2024-01-16 04"
+    days = replace(rule, input_formats=("yyyy-MM-dd",), output_zone="UTC", input_zone="GMT+8")
+    assert days.path_of(None) == "1969-12-31 16"  # the day of millisecond 1 begins before it
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"output_format": "yyyy QQ"}, "output.dateformat"),
+        ({"output_format": "xxxx"}, "output.dateformat"),  # Joda's week year
+        ({"output_format": "'only text'"}, "output.dateformat"),
+        ({"input_formats": ("yy-MM-dd",)}, "input.dateformat"),  # of which century?
+        ({"input_formats": ("yyyy-MMM-dd",)}, "input.dateformat"),
+        ({"input_formats": ()}, "input.dateformat"),
+        ({"input_zone": "Mars/Olympus"}, "timezone"),
+        ({"output_zone": "+08:00"}, "timezone"),  # Java takes it for GMT
+    ],
+)
+def test_patterns_and_zones_that_hudi_takes_otherwise_are_refused(
+    settings: dict[str, Any], key: str
+) -> None:
+    sound = TimestampRule(TimestampType.DATE_STRING, "yyyy/MM/dd", ("yyyy-MM-dd",))
+    sound.check()
+    with pytest.raises(ConfigError, match=f"hoodie.keygen.timebased.{key}"):
+        replace(sound, **settings).check()

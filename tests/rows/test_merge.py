@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoodoo.model.merge import MergeMode, MergeRule
+from hoodoo.errors import ConfigError
+from hoodoo.model.merge import DeleteFlag, MergeMode, MergeRule
 from hoodoo.rows import merge
 
 EVENT = MergeRule(MergeMode.EVENT_TIME_ORDERING, ("ts",))
@@ -120,6 +123,25 @@ def test_rows_flagged_as_deleted_delete() -> None:
     rows = pa.table({"id": ["a", "b"], "_hoodie_operation": ["D", "I"]})
     found = merge.Merger(merge.collapse([merge.upserts(rows, rows["id"], COMMIT)]))
     assert found.rest()["id"].to_pylist() == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [(["D", "d", None, "I"], "D"), ([1, 10, None, 0], "1"), ([True, False, None, False], "true")],
+)
+def test_rows_delete_whose_column_has_the_text_of_the_flag(values: list[Any], text: str) -> None:
+    rule = replace(COMMIT, delete_flag=DeleteFlag("op.kind", text))
+    rows = pa.table({"id": ["a", "b", "c", "d"], "op": [{"kind": value} for value in values]})
+    assert merge.upserts(rows, rows["id"], rule).deleted.tolist() == [True, False, False, False]
+    without = rows.select(["id"])
+    assert not merge.upserts(without, rows["id"], rule).deleted.any()
+
+
+def test_a_flag_of_a_type_that_has_several_spellings_is_refused() -> None:
+    rule = replace(COMMIT, delete_flag=DeleteFlag("op", "1.0"))
+    rows = pa.table({"id": ["a"], "op": [1.0]})
+    with pytest.raises(ConfigError, match=r"hoodie.payload.delete.field='op'.*double"):
+        merge.upserts(rows, rows["id"], rule)
 
 
 def test_two_ordering_fields_compare_in_turn() -> None:

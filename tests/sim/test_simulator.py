@@ -1247,6 +1247,20 @@ def test_the_command_prints_traces(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(CreatedLock, Seeded(2, CreatedLock.chances)).trace in capsys.readouterr().out
 
 
+def test_the_command_runs_seeds_in_several_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--scenario", "toy-lock", "--jobs", "2", "--count", "600"]) == 0
+    steps = search(by_seed(CreatedLock, range(600))).steps
+    assert f"toy-lock: 600 runs, {steps} steps, " in capsys.readouterr().out
+
+
+def test_a_failure_in_another_process_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--scenario", "toy-naive-lock", "--jobs", "2", "--count", "600"]) == 1
+    told = capsys.readouterr().out
+    (failure,) = search(by_seed(NaiveLock, range(600))).failures
+    assert failure.report() in told
+    assert told.count("of 600 runs, ") == 1
+
+
 def test_a_trace_is_for_people() -> None:
     outcome, _ = play({"writer": puts("dir/x")}, "writer#1=crash_after")
     assert outcome.trace == (

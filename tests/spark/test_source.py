@@ -351,15 +351,16 @@ def test_tables_that_an_append_cannot_serve(spark: SparkSession, tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("write.operation", "upsert", r"Unsupported: .*use table\.upsert\(df\)"),
-        ("write.operation", "DELETE", r"use table\.delete\(df\)"),
-        ("write.operation", "insert_overwrite_table", r"table\.insert_overwrite_table\(df\)"),
-        ("write.operation", "bootstrap", r"use one of table\.upsert\(df\)"),
-        ("write.insert.drop.duplicates", "true", r"use table\.upsert\(df\)"),
-        ("insert.dup.policy", "drop", r"use table\.upsert\(df\)"),
-        ("write.recordkey.field", "id,ts", "InputError: .*the table has 'id'"),
+        ("write.operation", "upsert", r"ConfigError: .*use table\.upsert\(rows\)"),
+        ("write.operation", "DELETE", r"use table\.delete\(rows\)"),
+        ("write.operation", "insert_overwrite_table", r"table\.insert_overwrite_table\(rows\)"),
+        ("write.operation", "bootstrap", r"use one of table\.insert\(rows\)"),
+        ("write.insert.drop.duplicates", "true", "looks for no keys: call upsert"),
+        ("insert.dup.policy", "drop", "looks for no keys: call upsert"),
+        ("write.recordkey.field", "id,ts", "ConfigError: .*the table has 'id'"),
         ("write.table.type", "MERGE_ON_READ", "the table has 'COPY_ON_WRITE'"),
-        ("write.hive_style_partitioning", "false", "the table has 'True'"),
+        ("hive_sync.enable", "true", "hoodoo has no catalog sync yet"),
+        ("write.hive_style_partitioning", "false", "the table has 'true'"),
     ],
 )
 def test_options_that_an_append_cannot_honour_are_refused_before_it_begins(
@@ -372,6 +373,18 @@ def test_options_that_an_append_cannot_honour_are_refused_before_it_begins(
             spark.createDataFrame(rows(0, 2, "sf")), table, **{f"hoodie.datasource.{name}": value}
         )
     assert len(table.timeline()) == 1
+    assert table.to_arrow().num_rows == 2
+
+
+def test_strict_makes_an_unknown_option_an_error_of_reads_and_appends(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, wrong = make(tmp_path), {"hoodie.parquet.max.filesize": "1000000"}
+    frame = spark.createDataFrame(rows(0, 2, "sf"))
+    append(frame, table, **wrong)
+    for use in (load, lambda *_, **options: append(frame, table, **options)):
+        with pytest.raises(PySparkException, match=r"'hoodie\.parquet\.max\.file\.size'\?"):
+            use(spark, table, **wrong, **{"hoodoo.strict": "true"})
     assert table.to_arrow().num_rows == 2
 
 

@@ -23,6 +23,7 @@ from support.ways import WAYS, from_files
 
 import hoodoo
 from hoodoo.errors import (
+    ConfigError,
     EngineFailed,
     HoodooError,
     InputError,
@@ -443,3 +444,20 @@ def test_a_session_that_was_stopped(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == ["InputError the Spark session was stopped"] * 3
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("hoodie.metadata.enable", "true", "hoodoo has no metadata table yet"),
+        ("hoodie.datasource.write.operation", "insert", "kind upsert"),
+        ("hoodie.datasource.write.recordkey.field", "ts", "the table has 'id' there"),
+    ],
+)
+def test_options_that_ask_for_another_write_are_refused(
+    spark: SparkSession, tmp_path: Path, key: str, value: str, reason: str
+) -> None:
+    make(tmp_path / "t").upsert(good(spark))
+    table = hoodoo.open_table(tmp_path / "t", {**OPTIONS, key: value})
+    refused(table, lambda: table.upsert(good(spark, "b")), ConfigError, key, reason)
+    assert table.read(spark).count() == 1

@@ -138,6 +138,19 @@ CASES = {
         output__dateformat="yyyy-MM-dd-HH",
         timezone="Asia/Tokyo",
     ),
+    "times from days": _timed(
+        pa.date32(),
+        [dt.date(2024, 1, 15), dt.date(1969, 12, 31), None],
+        timestamp__type="SCALAR",
+        timestamp__scalar__time__unit="days",
+        output__dateformat="yyyy/MM/dd",
+    ),
+    "times from clocks": _timed(
+        pa.timestamp("us"),
+        [dt.datetime(2024, 1, 15, 23, 30), None],
+        timestamp__type="UNIX_TIMESTAMP",  # the year 54041238, as in Apache Hudi
+        output__dateformat="yyyy/MM/dd",
+    ),
     # What comes is not quite what the table has, and is written as the table has it.
     "int for a long": Case({"n": (pa.int32(), [1, 2])}, ("n",), ("n",), made={"n": pa.int64()}),
     "int for a double": Case(

@@ -123,15 +123,24 @@ def test_inserts_keep_one_row_per_key_when_asked(
 
 
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert", "insert_overwrite_table", "upsert"])
+@pytest.mark.parametrize("marks", [[True, False, None], ["D", "d", None]], ids=["own", "flagged"])
 def test_rows_that_are_marked_as_deleted_are_no_rows(
-    spark: SparkSession, tmp_path: Path, operation: str
+    spark: SparkSession, tmp_path: Path, operation: str, marks: list[Any]
 ) -> None:
-    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    values = pa.array(marks)
+    name = "_hoodie_is_deleted" if marks[0] is True else "op"
+    schema = SCHEMA.append(pa.field(name, values.type))
+    flag = {"hoodie.payload.delete.field": "op", "hoodie.payload.delete.marker": "D"}
     table = hoodoo.create_table(
-        str(tmp_path / "t"), schema=schema, record_key="id", partition_by="p", ordering="ts"
+        str(tmp_path / "t"),
+        schema=schema,
+        record_key="id",
+        partition_by="p",
+        ordering="ts",
+        options={"hoodie.write.spark.driver.max.bytes": "0", **(flag if name == "op" else {})},
     )
     rows = arrow([("a", "x", 1, 1), ("b", "x", 1, 2), ("c", "y", 1, 3)])
-    rows = rows.append_column(schema.field(4), pa.array([True, False, None]))
+    rows = rows.append_column(schema.field(4), values)
     getattr(table, operation)(spark.createDataFrame(rows))
     assert read(table) == [("b", "x", 1, 2), ("c", "y", 1, 3)]
 

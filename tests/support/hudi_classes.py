@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 PEERS = Path(__file__).parents[2] / "scripts" / "peers.py"
-LIGHT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+LIGHT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Duser.timezone=UTC"]
+
+_DECLARES = re.compile(r"^org/apache/hudi/.*(Config|ConfigHolder|Options\$?|SqlWriter\$)\.class$")
 
 
 class ClassesUnavailable(Exception):
@@ -21,8 +25,9 @@ class ClassesUnavailable(Exception):
 class HudiClasses:
     """A JVM that has Hudi's bundle, and what Spark brings along, on its class path."""
 
-    def __init__(self, jvm: Any) -> None:
+    def __init__(self, jvm: Any, bundle: str) -> None:
         self._jvm = jvm
+        self._bundle = bundle
 
     def lock(self, provider: str, settings: Mapping[str, str]) -> JavaLock:
         """A lock by the name of its provider's class."""
@@ -47,6 +52,39 @@ class HudiClasses:
         """The filter that a footer's text holds; it has `mightContain`."""
         bloom = self._jvm.org.apache.hudi.common.bloom
         return bloom.BloomFilterFactory.fromString(text, type_code)
+
+    def timed_paths(self, settings: Mapping[str, str]) -> Callable[[object], str]:
+        """What the timestamp-based key generator makes of a value in column `at`."""
+        properties = self._jvm.org.apache.hudi.common.config.TypedProperties()
+        fields = {"recordkey": "id", "partitionpath": "at"}
+        named = {f"hoodie.datasource.write.{name}.field": f for name, f in fields.items()}
+        for name, value in {**named, **settings}.items():
+            properties.setProperty(name, value)
+        made = self._jvm.org.apache.hudi.keygen.TimestampBasedAvroKeyGenerator(properties)
+
+        def path_of(value: object) -> str:
+            known = made.getDefaultPartitionVal() if value is None else value
+            return str(made.getPartitionPath(known))
+
+        return path_of
+
+    def config_keys(self) -> dict[str, str | None]:
+        """Every key of every class that declares keys, other spellings too, with its default."""
+        keys: dict[str, str | None] = {}
+        for name in _declaring(self._bundle):
+            found = self._jvm.java.lang.Class.forName(name)
+            names = {field.getName() for field in found.getDeclaredFields()}
+            scala_object = found.getField("MODULE$").get(None) if "MODULE$" in names else None
+            for field in found.getDeclaredFields():
+                if not field.getType().getName().endswith(".ConfigProperty"):
+                    continue
+                field.setAccessible(True)
+                declared = field.get(scala_object)
+                default = str(declared.defaultValue()) if declared.hasDefaultValue() else None
+                for key in (declared.key(), *declared.getAlternatives()):
+                    # The same key is declared twice where one of them only has no default.
+                    keys[key] = keys.get(key) or default
+        return keys
 
     @property
     def _identifier(self) -> Any:
@@ -83,6 +121,14 @@ class JavaLock:
         self._provider.close()
 
 
+def _declaring(bundle: str) -> Iterator[str]:
+    """Classes whose names say that they declare keys."""
+    with zipfile.ZipFile(bundle) as jar:
+        for entry in jar.namelist():
+            if _DECLARES.search(entry) and b"ConfigProperty;" in jar.read(entry):
+                yield entry.removesuffix(".class").replace("/", ".")
+
+
 @contextmanager
 def hudi_classes() -> Iterator[HudiClasses]:
     """Starts the JVM, and ends it. Raises `ClassesUnavailable`."""
@@ -103,6 +149,6 @@ def hudi_classes() -> Iterator[HudiClasses]:
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
     try:
-        yield HudiClasses(gateway.jvm)
+        yield HudiClasses(gateway.jvm, found["bundle"])
     finally:
         gateway.shutdown()

@@ -24,8 +24,8 @@ SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("ts", pa.int64()),
 
 
 def make(path: Path, **arguments: Any) -> hoodoo.Table:
-    arguments = {"record_key": "id", "partition_by": "p", "ordering": "ts", **arguments}
-    return hoodoo.create_table(str(path / "t"), schema=SCHEMA, **arguments)
+    sound = {"schema": SCHEMA, "record_key": "id", "partition_by": "p", "ordering": "ts"}
+    return hoodoo.create_table(str(path / "t"), **{**sound, **arguments})
 
 
 def row(**changes: Any) -> pa.Table:
@@ -185,6 +185,17 @@ def test_rows_that_were_read_can_be_written_back(tmp_path: Path) -> None:
     assert table.to_arrow()["_hoodie_commit_time"].to_pylist() == [result.instant]
 
 
+TIMED = "hoodie.keygen.timebased."
+PAYLOAD = "hoodie.datasource.write.payload.class"
+DELETE_FIELD, DELETE_MARKER = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
+
+
+def timed(kind: str) -> dict[str, str]:
+    """A timestamp-based key generator, but for input patterns."""
+    keys = {f"{TIMED}timestamp.type": kind, f"{TIMED}output.dateformat": "yyyy"}
+    return {"hoodie.table.keygenerator.type": "TIMESTAMP", **keys}
+
+
 BAD_TABLES: dict[str, dict[str, Any]] = {
     "no such key column": {"record_key": "nope"},
     "no key": {"record_key": []},
@@ -205,6 +216,24 @@ BAD_TABLES: dict[str, dict[str, Any]] = {
     "a timestamp key generator without formats": {
         "options": {"hoodie.table.keygenerator.type": "TIMESTAMP"}
     },
+    "a number as the time of a text column": {"options": timed("EPOCHMILLISECONDS")},
+    "a date pattern with unknown letters": {
+        "options": timed("DATE_STRING") | {f"{TIMED}input.dateformat": "yyyy-QQ"}
+    },
+    "a delete column without a marker": {"options": {DELETE_FIELD: "id"}},
+    "a delete marker without a column": {"options": {DELETE_MARKER: "D"}},
+    "a delete column of floats": {
+        "schema": SCHEMA.append(pa.field("real", pa.float64())),
+        "options": {DELETE_FIELD: "real", DELETE_MARKER: "1"},
+    },
+    "a payload class of one's own": {"options": {PAYLOAD: "com.example.MyPayload"}},
+    "a payload class against the merge mode": {
+        "options": {
+            PAYLOAD: "org.apache.hudi.common.model.AWSDmsAvroPayload",
+            "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+        }
+    },
+    "partial updates": {"options": {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}},
     "an object as an option": {"options": {"hoodie.table.name": object()}},
 }
 
@@ -215,6 +244,24 @@ def test_bad_tables(tmp_path: Path, what: str) -> None:
         make(tmp_path, **BAD_TABLES[what])
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {DELETE_FIELD: "p", DELETE_MARKER: "E"},
+        {DELETE_FIELD: "p"},
+        {PAYLOAD: "org.apache.hudi.common.model.AWSDmsAvroPayload"},
+        {PAYLOAD: "org.apache.hudi.common.model.PartialUpdateAvroPayload"},
+    ],
+)
+def test_options_cannot_change_how_a_table_merges(tmp_path: Path, options: dict[str, str]) -> None:
+    same = {DELETE_FIELD: "p", DELETE_MARKER: "D"}
+    table = make(tmp_path, options=same)
+    more = {PAYLOAD: "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
+    hoodoo.open_table(table.uri, same | more)
+    with pytest.raises(ConfigError):
+        hoodoo.open_table(table.uri, options)
 
 
 def test_a_schema_that_is_none(tmp_path: Path) -> None:

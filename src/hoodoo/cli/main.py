@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from hoodoo import __version__
-from hoodoo.cli import create, lock, look, mend, write
+from hoodoo.cli import create, demo, lock, look, mend, write
 from hoodoo.cli.output import print_error, print_line
 from hoodoo.errors import HoodooError
 
@@ -31,6 +31,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     write.write,
     mend.recover,
     mend.rollback,
+    demo.demo,
 )
 GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {
     "lock": ("Look at the table's lock, or break it.", lock.COMMANDS),

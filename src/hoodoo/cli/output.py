@@ -46,7 +46,11 @@ def plain(value: Any) -> Any:
 
 
 def print_table(
-    headers: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Collection[str] = ()
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    numbers: Collection[str] = (),
+    indent: str = "",
 ) -> None:
     """Rows in aligned columns; columns named in `numbers` are aligned to the right."""
     lines = [[cell(header) for header in headers]]
@@ -56,7 +60,7 @@ def print_table(
     lines.insert(1, ["-" * width for width in widths])
     for line in lines:
         padded = map(_pad, line, widths, right)
-        print_line("  ".join(padded).rstrip())
+        print_line(indent + "  ".join(padded).rstrip())
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:

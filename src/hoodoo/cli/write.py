@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hoodoo.cli import output
 from hoodoo.cli.options import Json, OptionList, TableArgument, parse_options
-from hoodoo.errors import Unsupported
+from hoodoo.cli.spark_session import show_progress, start_spark
 
 if TYPE_CHECKING:
     from hoodoo.write.commit import CommitResult
@@ -72,7 +69,10 @@ def write(
     place = from_ if "://" in from_ else os.path.abspath(from_)
     kind = format_ or _format_of(place)
     opened = open_table(table, given)
-    with _spark(master, settings) as spark, _progress(spark, f"{op.value} {opened.name}"):
+    with (
+        start_spark("hoodoo write", master, settings) as spark,
+        show_progress(spark, f"{op.value} {opened.name}"),
+    ):
         from hoodoo.spark.load import read_files
 
         rows = read_files(spark, place, kind.value, opened.schema)
@@ -92,41 +92,6 @@ def _format_of(source: str) -> Format:
         if extensions and extensions[-1] in _BY_EXTENSION and not name.name.startswith(("_", ".")):
             return _BY_EXTENSION[extensions[-1]]
     raise typer.BadParameter(f"{source!r} does not tell what it is", param_hint="--format")
-
-
-@contextmanager
-def _spark(master: str, settings: dict[str, str]) -> Iterator[Any]:
-    from importlib.util import find_spec
-
-    for package in ("pyspark", "pandas"):
-        if find_spec(package) is None:
-            raise Unsupported(f"this needs {package}: pip install 'hoodoo[spark]'")
-    from hoodoo.spark.local import session
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with session("hoodoo write", master, settings) as spark:
-        yield spark
-
-
-@contextmanager
-def _progress(spark: Any, what: str) -> Iterator[None]:
-    """A bar for those who watch a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from hoodoo.spark.progress import watched
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-    with bar:
-        line = bar.add_task(output.cell(what), total=None)
-        with watched(
-            spark, lambda tasks: bar.update(line, completed=tasks.done, total=tasks.total)
-        ):
-            yield
 
 
 def _told(op: Operation, done: CommitResult) -> str:

@@ -1,11 +1,11 @@
-"""The `hoodie.*` keys that hoodoo honours; `ALL_KEYS` feeds the reference page."""
+"""The keys that hoodoo honours; `ALL_KEYS` feeds the reference page."""
 
 from __future__ import annotations
 
 from types import ModuleType
 from typing import Any
 
-from hoodoo.config import concurrency, index, table, tasks, write
+from hoodoo.config import concurrency, index, options, table, tasks, write
 from hoodoo.config.key import Key
 
 
@@ -20,5 +20,9 @@ AREAS: dict[str, tuple[Key[Any], ...]] = {
     "Indexes": keys_of(index),
     "Distributed writes": keys_of(tasks),
     "Many writers": keys_of(concurrency),
+    "Options themselves": keys_of(options),
 }
 ALL_KEYS: tuple[Key[Any], ...] = tuple(key for keys in AREAS.values() for key in keys)
+KEY_BY_NAME: dict[str, Key[Any]] = {
+    name: key for key in ALL_KEYS for name in (key.name, *key.aliases)
+}

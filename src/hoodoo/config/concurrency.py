@@ -52,6 +52,8 @@ LOCK_PROVIDER = Key(
     "hoodie.write.lock.provider",
     one_of(
         LockProvider,
+        *("DynamoDBBasedLockProvider", "DynamoDBBasedImplicitPartitionKeyLockProvider"),
+        *("HiveMetastoreBasedLockProvider", "NoopLockProvider"),
         StorageBasedLockProvider=LockProvider.STORAGE,
         FileSystemBasedLockProvider=LockProvider.FILESYSTEM,
         ZookeeperBasedLockProvider=LockProvider.ZOOKEEPER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from hoodoo.config.key import Key, boolean, integer, names, one_of
+from hoodoo.config.key import Elsewhere, Key, boolean, integer, names, one_of
 from hoodoo.config.resolve import Config
 from hoodoo.errors import ConfigError
 from hoodoo.model.buckets import MOST_BUCKETS, BucketRule
@@ -28,19 +28,19 @@ class BucketEngine(Enum):
 
 _RECORD_INDEXES = {"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"}
 _HERE = ", ".join(each.value for each in IndexType)
-_index_type = one_of(IndexType)
+_index_type = one_of(IndexType, "GLOBAL_BLOOM", "INMEMORY", "FLINK_STATE", "HBASE")
 
 
 def _known_index(value: str) -> IndexType:
     """An index that there is; Apache Hudi has more."""
     if value.upper() in _RECORD_INDEXES:
-        raise ValueError(f"hoodoo has no record index yet; there are {_HERE}")
+        raise Elsewhere(f"hoodoo has no record index yet; there are {_HERE}")
     return _index_type(value)
 
 
 def _bucket_engine(value: str) -> BucketEngine:
     if value.upper() == "CONSISTENT_HASHING":
-        raise ValueError("hoodoo has buckets of a fixed number only: SIMPLE")
+        raise Elsewhere("hoodoo has buckets of a fixed number only: SIMPLE")
     return one_of(BucketEngine)(value)
 
 

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from hoodoo.errors import ConfigError
+from hoodoo.errors import ConfigError, UnsupportedValue
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
+
+
+class Elsewhere(ValueError):
+    """Apache Hudi has this value, and hoodoo does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class Key(Generic[T]):
         try:
             return self.parse(text.strip())
         except ValueError as error:
-            raise ConfigError(
+            kind = UnsupportedValue if isinstance(error, Elsewhere) else ConfigError
+            raise kind(
                 key=name or self.name, value=text, reason=str(error) or "not a legal value"
             ) from None
 
@@ -85,15 +90,21 @@ def fraction(value: str) -> float:
     return number
 
 
-def one_of(enum: type[E], **spellings: E) -> Callable[[str], E]:
-    """A member of an enum by value, in any case, or by another spelling (a Java class name)."""
+def one_of(enum: type[E], *elsewhere: str, **spellings: E) -> Callable[[str], E]:
+    """A member of an enum by value, in any case, or by another spelling (a Java class name).
+
+    `elsewhere`: values that Apache Hudi has and hoodoo has not.
+    """
     known = {str(member.value).lower(): member for member in enum}
     known |= {spelling.lower(): member for spelling, member in spellings.items()}
+    absent = {value.lower() for value in elsewhere}
 
     def parse(value: str) -> E:
-        member = known.get(value.rpartition(".")[2].lower())
+        plain = value.rpartition(".")[2].lower()
+        member = known.get(plain)
         if member is None:
-            raise ValueError(f"expected one of {', '.join(str(m.value) for m in enum)}")
+            kind = Elsewhere if plain in absent else ValueError
+            raise kind(f"expected one of {', '.join(str(m.value) for m in enum)}")
         return member
 
     return parse

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hoodoo.config.key import Key, T
 from hoodoo.errors import ConfigError
 
-log = logging.getLogger("hoodoo.config")
-
-_warned: set[str] = set()
+# Names of options for the table; those that begin otherwise are for the storage.
+_TABLE_OPTIONS = ("hoodie.", "hoodoo.", "_hoodie.", "_.hoodie.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +21,9 @@ class Config:
     def get(self, key: Key[T]) -> T:
         """The value of a key: set under its name or an alias, else the default."""
         for name in (key.name, *key.aliases):
-            if name in self.values:
-                return key.read(self.values[name], name=name)
+            text = self.values.get(name)
+            if text is not None:
+                return key.read(text, name=name)
         return key.default
 
     def sets(self, key: Key[T]) -> bool:
@@ -37,13 +36,13 @@ class Config:
 
 
 def split_options(options: Mapping[str, object] | None) -> tuple[Config, dict[str, str]]:
-    """Table options (`hoodie.*`) and storage options (all others), as text."""
+    """Table options (`hoodie.*`, `hoodoo.*`) and storage options (all others), as text."""
     table: dict[str, str] = {}
     storage: dict[str, str] = {}
     for name, value in (options or {}).items():
         if not isinstance(name, str):
             raise ConfigError(key=repr(name), value=value, reason="an option's name is a text")
-        (table if name.startswith("hoodie.") else storage)[name] = as_text(name, value)
+        (table if name.startswith(_TABLE_OPTIONS) else storage)[name] = as_text(name, value)
     return Config(table), storage
 
 
@@ -59,15 +58,3 @@ def as_text(name: str, value: object) -> str:
         case _:
             kind = type(value).__name__
             raise ConfigError(key=name, value=value, reason=f"a {kind} cannot be an option")
-
-
-def check(config: Config, known: Iterable[Key[object]]) -> None:
-    """Fail on bad values of known keys now rather than later; warn once of unknown keys."""
-    names: set[str] = set()
-    for key in known:
-        names.update((key.name, *key.aliases))
-        config.get(key)
-    for name in config.values:
-        if name not in names and name not in _warned:
-            _warned.add(name)
-            log.warning("unknown_option key=%s", name)

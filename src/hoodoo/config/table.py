@@ -15,16 +15,10 @@ from hoodoo.config.key import (
 )
 from hoodoo.config.resolve import Config
 from hoodoo.errors import ConfigError, UnsupportedVersion
-from hoodoo.model.dates import (
-    TimestampRule,
-    TimestampType,
-    check_input_pattern,
-    check_output_pattern,
-    scalar_unit,
-)
+from hoodoo.model.dates import TimestampRule, TimestampType, scalar_unit
 from hoodoo.model.instant import TimelineZone
 from hoodoo.model.keys import KeyGenerator, KeyRule
-from hoodoo.model.merge import MergeMode, MergeRule, infer_mode
+from hoodoo.model.merge import DeleteFlag, MergeMode, MergeRule, infer_mode
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.model.table import TableProperties, TableType, TableVersion
 
@@ -57,14 +51,6 @@ def _single_format(value: str) -> str:
     if value.upper() not in ("PARQUET", "HFILE", "ORC", "LANCE"):
         raise ValueError("expected PARQUET")
     return value.upper()
-
-
-def _patterns(value: str) -> tuple[str, ...]:
-    return tuple(check_input_pattern(part.strip()) for part in value.split(",") if part.strip())
-
-
-def _output_pattern(value: str) -> str:
-    return check_output_pattern(value) if value else ""
 
 
 NAME = Key("hoodie.table.name", text, "", "Name of the table.")
@@ -125,11 +111,36 @@ PAYLOAD_CLASS = Key(
     "hoodie.compaction.payload.class",
     optional_text,
     None,
-    "Java class that merges records; decides the merge mode of old tables.",
+    "Java class that merges records; decides the merge mode of old tables, and of new ones at "
+    "creation: OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload, EventTimeAvroPayload "
+    "or AWSDmsAvroPayload (rows whose Op is D are deletes).",
+    aliases=("hoodie.datasource.write.payload.class",),
+)
+LEGACY_PAYLOAD_CLASS = Key(
+    "hoodie.table.legacy.payload.class",
+    optional_text,
+    None,
+    "The payload class given at creation, kept for Apache Hudi's writers.",
+)
+_MERGE_PROPERTY = "hoodie.record.merge.property."
+DELETE_FIELD = Key(
+    f"{_MERGE_PROPERTY}hoodie.payload.delete.field",
+    optional_text,
+    None,
+    "Column by which rows say that they are deletes: those that have the marker there. Chosen at "
+    "creation.",
+    aliases=("hoodie.payload.delete.field",),
+)
+DELETE_MARKER = Key(
+    f"{_MERGE_PROPERTY}hoodie.payload.delete.marker",
+    optional_text,
+    None,
+    "The text that this column has in deletes. Chosen at creation.",
+    aliases=("hoodie.payload.delete.marker",),
 )
 PARTIAL_UPDATE_MODE = Key(
     "hoodie.table.partial.update.mode",
-    text,
+    str.upper,
     "NONE",
     "Others: only base files are read.",
 )
@@ -144,6 +155,12 @@ URL_ENCODE = Key(
     boolean,
     False,
     "Escape special characters in partition values.",
+)
+SLASH_DATES = Key(
+    "hoodie.datasource.write.slash.separated.date.partitioning",
+    boolean,
+    False,
+    "Partition directories of a date are yyyy/MM/dd; such tables can only be read.",
 )
 DROP_PARTITION_COLUMNS = Key(
     "hoodie.datasource.write.drop.partition.columns",
@@ -191,14 +208,14 @@ TIMESTAMP_TYPE: Key[TimestampType | None] = Key(
 )
 OUTPUT_FORMAT = Key(
     f"{_TIMEBASED}output.dateformat",
-    _output_pattern,
+    text,
     "",
     "Java date pattern of the partition path.",
     aliases=(f"{_OLD_TIMEBASED}output.dateformat",),
 )
 INPUT_FORMAT = Key(
     f"{_TIMEBASED}input.dateformat",
-    _patterns,
+    names,
     NO_NAMES,
     "Java date patterns of text values, separated by commas.",
     aliases=(f"{_OLD_TIMEBASED}input.dateformat",),
@@ -207,7 +224,7 @@ ZONE: Key[str | None] = Key(
     f"{_TIMEBASED}timezone",
     optional_text,
     None,
-    "Time zone of partition paths (and of text values).",
+    "Time zone of partition paths and of text values; wins over the two keys for either.",
     aliases=(f"{_OLD_TIMEBASED}timezone",),
 )
 INPUT_ZONE: Key[str | None] = Key(
@@ -230,6 +247,22 @@ SCALAR_UNIT = Key(
     "SECONDS",
     "Unit of SCALAR values.",
     aliases=(f"{_OLD_TIMEBASED}timestamp.scalar.time.unit",),
+)
+
+
+FORMAT_DELIMITER = Key(
+    f"{_TIMEBASED}input.dateformat.list.delimiter.regex",
+    text,
+    ",",
+    "What separates the input patterns; another than a comma: the table can only be read.",
+    aliases=(f"{_OLD_TIMEBASED}input.dateformat.list.delimiter.regex",),
+)
+DATE_PARSER = Key(
+    "hoodie.keygen.datetime.parser.class",
+    text,
+    "org.apache.hudi.keygen.parser.HoodieDateTimeParser",
+    "Java class that reads text values; another one: the table can only be read.",
+    aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
 )
 
 
@@ -261,7 +294,10 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         ),
         keys=key_rule(config),
         merge=MergeRule(
-            mode, ordering, updates_partially=config.get(PARTIAL_UPDATE_MODE).upper() != "NONE"
+            mode,
+            ordering,
+            updates_partially=config.get(PARTIAL_UPDATE_MODE) != "NONE",
+            delete_flag=delete_flag(config),
         ),
         create_schema=config.get(CREATE_SCHEMA),
         database=config.get(DATABASE),
@@ -272,6 +308,20 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         base_file_format=config.get(BASE_FILE_FORMAT),
         raw=dict(raw),
     )
+
+
+def delete_flag(config: Config) -> DeleteFlag | None:
+    """The column by which rows say that they are deletes; both of its keys, or none, are set."""
+    field, marker = config.get(DELETE_FIELD), config.get(DELETE_MARKER)
+    if field and marker:
+        return DeleteFlag(field, marker)
+    for key, value, other in (
+        (DELETE_FIELD, field, DELETE_MARKER),
+        (DELETE_MARKER, marker, DELETE_FIELD),
+    ):
+        if value:
+            raise ConfigError(key=key.name, value=value, reason=f"needs {other.name} beside it")
+    return None
 
 
 def _version(config: Config) -> TableVersion:
@@ -328,7 +378,7 @@ def _timestamp_rule(config: Config) -> TimestampRule:
         kind,
         config.get(OUTPUT_FORMAT),
         config.get(INPUT_FORMAT),
-        input_zone=config.get(INPUT_ZONE) or zone or "UTC",
-        output_zone=config.get(OUTPUT_ZONE) or zone or "UTC",
+        input_zone=zone or config.get(INPUT_ZONE),
+        output_zone=zone or config.get(OUTPUT_ZONE),
         scalar_unit=config.get(SCALAR_UNIT),
     )

@@ -17,7 +17,7 @@ class SortMode(Enum):
 
 SORT_MODE = Key(
     "hoodie.bulkinsert.sort.mode",
-    one_of(SortMode),
+    one_of(SortMode, "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"),
     SortMode.NONE,
     "Bulk insert: NONE, as they come; GLOBAL_SORT, by partition and key over all files; "
     "PARTITION_SORT, within each task.",

@@ -44,7 +44,7 @@ DICTIONARY = Key(
 )
 CODEC = Key(
     "hoodie.parquet.compression.codec",
-    one_of(Codec, none=Codec.NONE, lz4=Codec.LZ4_RAW),
+    one_of(Codec, "lzo", "brotli", none=Codec.NONE, lz4=Codec.LZ4_RAW),
     Codec.ZSTD,
     "zstd, snappy, gzip, lz4_raw or uncompressed.",
 )
@@ -71,7 +71,7 @@ BLOOM_MAX_ENTRIES = Key(
 )
 LOG_BLOCK_FORMAT = Key(
     "hoodie.logfile.data.block.format",
-    one_of(LogBlockFormat),
+    one_of(LogBlockFormat, "hfile"),
     LogBlockFormat.PARQUET,
     "parquet or avro.",
 )

@@ -6,14 +6,17 @@ Members that a value does not know are ignored, so that a newer release may add 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Hashable
 from dataclasses import fields
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from hoodoo.errors import FormatError
 
 T = TypeVar("T")
+_Read = Callable[[object], object]
 
 
 def encode(value: Any) -> bytes:
@@ -31,9 +34,10 @@ def decode(data: bytes, kind: type[T]) -> T:
         raise FormatError("not a JSON object") from None
     if not isinstance(found, dict):
         raise FormatError("not a JSON object")
-    hints = get_type_hints(kind)
     try:
-        return kind(**{name: _typed(found.get(name), hint) for name, hint in hints.items()})
+        return kind(
+            **{name: read(found.get(name)) for name, read in _readers(cast(Hashable, kind))}
+        )
     except ValueError as error:
         raise FormatError(str(error)) from None
 
@@ -42,19 +46,32 @@ def _plain(value: object) -> object:
     return value.value if isinstance(value, Enum) else value
 
 
-def _typed(found: object, hint: Any) -> object:
-    """`found` if it is of this type. Raises ValueError."""
+@cache
+def _readers(kind: type[Any]) -> tuple[tuple[str, _Read], ...]:
+    """The fields of a class, with what reads the member of each."""
+    return tuple((name, _reader(hint)) for name, hint in get_type_hints(kind).items())
+
+
+def _reader(hint: Any) -> _Read:
+    """A function that gives what it is given if that is of this type, or raises ValueError."""
     if get_origin(hint) is UnionType:
-        if found is None and NoneType in get_args(hint):
-            return None
-        return _typed(found, get_args(hint)[0])
+        read, may_be_none = _reader(get_args(hint)[0]), NoneType in get_args(hint)
+        return lambda found: None if found is None and may_be_none else read(found)
     if get_origin(hint) is tuple:
-        if isinstance(found, list) and all(isinstance(item, str) for item in found):
-            return tuple(found)
-        raise ValueError(f"{found!r} is not a list of texts")
+        return _read_texts
     plain = getattr(hint, "__supertype__", hint)
     if isinstance(plain, type) and issubclass(plain, Enum):
-        return plain(found)
-    if type(found) is not plain:
-        raise ValueError(f"{found!r} is not of type {plain.__name__}")
-    return found
+        return plain
+
+    def read_plain(found: object) -> object:
+        if type(found) is not plain:
+            raise ValueError(f"{found!r} is not of type {plain.__name__}")
+        return found
+
+    return read_plain
+
+
+def _read_texts(found: object) -> tuple[str, ...]:
+    if isinstance(found, list) and all(isinstance(item, str) for item in found):
+        return tuple(found)
+    raise ValueError(f"{found!r} is not a list of texts")

@@ -22,7 +22,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, TypeVar
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 from hoodoo.errors import FormatError, Unsupported
 from hoodoo.format import avro, records
@@ -99,6 +101,7 @@ KINDS: dict[tuple[Action, State], Kind] = {
 }
 """What a file of each action and state holds; None is an empty file."""
 
+_SMALL_BYTES = 64 << 10
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -127,12 +130,22 @@ def decode_as(data: bytes, kind: type[T]) -> T:
     """A file that is known to hold this kind of metadata."""
     if not data:
         raise FormatError(f"empty, where {kind.__name__} is expected")
+    if len(data) <= _SMALL_BYTES:
+        return cast(T, _decode_small(data, cast(Hashable, kind)))
+    return _decode(data, kind)
+
+
+def _decode(data: bytes, kind: type[T]) -> T:
     if issubclass(kind, CommitMetadata) and not data.startswith(avro.MAGIC):
         return from_record(kind, _json(data))
     name, record = avro.read_one(data)
     if name != records.PREFIX + kind.__name__:
         raise FormatError(f"holds {name}, where {records.PREFIX}{kind.__name__} is expected")
     return from_record(kind, record)
+
+
+# A write reads the last commits several times, for its snapshot, at the gate, after a conflict.
+_decode_small = lru_cache(maxsize=128)(_decode)
 
 
 def _json(data: bytes) -> Any:

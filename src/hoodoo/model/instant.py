@@ -43,6 +43,8 @@ class Action(Enum):
     INDEXING = "indexing"
     SCHEMA_COMMIT = "schemacommit"
 
+    __hash__ = object.__hash__  # there is one of each; that of `Enum` costs a call
+
     @property
     def completed_as(self) -> Action:
         """The action under which this one appears once it is completed."""
@@ -69,6 +71,8 @@ class State(Enum):
     INFLIGHT = "inflight"
     COMPLETED = "completed"
     ABORTED = "aborted"
+
+    __hash__ = object.__hash__
 
     @property
     def rank(self) -> int:

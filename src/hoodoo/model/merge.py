@@ -15,12 +15,22 @@ class MergeMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteFlag:
+    """A column of the data, and the text by which it says that a row is a delete."""
+
+    field: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class MergeRule:
-    """The table's merge mode, and the fields whose larger value wins under event time."""
+    """The table's merge mode, the fields whose larger value wins under event time, and the
+    column, if any, by which rows say that they are deletes."""
 
     mode: MergeMode
     ordering_fields: tuple[str, ...] = ()
     updates_partially: bool = False
+    delete_flag: DeleteFlag | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -44,6 +54,18 @@ _MODE_OF_PAYLOAD = {
     "DefaultHoodieRecordPayload": MergeMode.EVENT_TIME_ORDERING,
     "EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING,
 }
+_FLAG_OF_PAYLOAD = {"AWSDmsAvroPayload": DeleteFlag("Op", "D")}
+
+
+def merging_of_payload(payload_class: str) -> tuple[MergeMode, DeleteFlag | None] | None:
+    """How new tables merge that name a payload class; None for classes that we cannot stand for.
+
+    Since version 9 a table stores this instead of the class.
+    """
+    name = payload_class.rpartition(".")[2]
+    flag = _FLAG_OF_PAYLOAD.get(name)
+    mode = MergeMode.COMMIT_TIME_ORDERING if flag else _MODE_OF_PAYLOAD.get(name)
+    return None if mode is None else (mode, flag)
 
 
 def infer_mode(

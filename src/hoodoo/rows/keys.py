@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.errors import InputError
+from hoodoo.errors import ConfigError, InputError
+from hoodoo.model.dates import TimestampRule
 from hoodoo.model.keys import EMPTY_KEY, NULL_KEY, KeyRule, text_of
 
 
@@ -40,10 +41,12 @@ def partition_paths(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray:
     """The partition path of every row."""
     if not rule.is_partitioned:
         return pa.chunked_array([pa.repeat("", rows.num_rows)])
+    refuse_unfit_times(rows.schema, rule)
+    plain = _plain_values if rule.timestamp is None else _numbers_or_texts
     segments = []
     for field in rule.partition_fields:
         encoded = field_values(rows, field).combine_chunks().dictionary_encode("encode")
-        values = _plain_values(encoded.dictionary, keep_times=rule.timestamp is not None)
+        values = plain(encoded.dictionary)
         texts = pa.array([rule.segment(field, value) for value in values], pa.string())
         segments.append(texts.take(encoded.indices))
     if len(segments) == 1:
@@ -89,12 +92,63 @@ def require_fields(schema: pa.Schema, fields: Iterable[str]) -> None:
             raise InputError(f"no column {field!r} in the rows; there are {schema.names}")
 
 
-def _plain_values(values: pa.Array, *, keep_times: bool = False) -> list[Any]:
+def refuse_unfit_times(schema: pa.Schema, rule: KeyRule) -> None:
+    """Fail if Apache Hudi finds no point in time in a column of this type, or more than one."""
+    times = rule.timestamp
+    if times is None:
+        return
+    times.check()
+    for field in rule.partition_fields:
+        kind = field_type(schema, field)
+        if kind is not None:
+            reason = _unfit(kind, times)
+            if reason:
+                raise ConfigError(
+                    key="hoodie.keygen.timebased.timestamp.type",
+                    value=times.type.value,
+                    reason=f"column {field} is of type {kind}: {reason}",
+                )
+
+
+_UNITS = {"s": "SECONDS", "ms": "MILLISECONDS", "us": "MICROSECONDS", "ns": "NANOSECONDS"}
+
+
+def _unfit(kind: pa.DataType, times: TimestampRule) -> str | None:
+    """Why a column of this type is no such point in time, and which type would be."""
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "texts take DATE_STRING or MIXED" if times.unit is not None else None
+    if types.is_timestamp(kind) and kind.tz is not None:
+        # Hudi takes the column's number for a number of this unit or, where the option
+        # `consistent.logical.timestamp.enabled` is set, for the point in time that it is.
+        unit = _UNITS[kind.unit]
+        if times.unit == unit:
+            return None
+        safe = f"SCALAR with {unit}" if unit in ("SECONDS", "NANOSECONDS") else f"EPOCH{unit}"
+        return (
+            "Apache Hudi's writers put such rows into different partitions, depending on their "
+            f"options, unless the type is {safe}"
+        )
+    if types.is_boolean(kind) or not (types.is_primitive(kind) or types.is_decimal(kind)):
+        return "it takes a number, a date, a timestamp or a text"
+    return "numbers, dates and timestamps take another type" if times.unit is None else None
+
+
+def _numbers_or_texts(values: pa.Array) -> list[Any]:
+    """Distinct values as the numbers or texts that Apache Hudi makes points in time of."""
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        values = values.cast(pa.int64())  # in the column's own unit
+    elif pa.types.is_date32(kind):
+        values = values.cast(pa.int32())  # days
+    return list(values.to_pylist())
+
+
+def _plain_values(values: pa.Array) -> list[Any]:
     """Distinct values as Python objects whose text is the one that Apache Hudi writes."""
     kind = values.type
     if pa.types.is_timestamp(kind):
-        # Without a date format a timestamp stands for its number, in the column's own unit.
-        values = values.cast(pa.timestamp("us", kind.tz) if keep_times else pa.int64())
+        values = values.cast(pa.int64())  # a timestamp stands for its number, in its own unit
     if pa.types.is_float32(kind):
         # The shortest digits that tell a float apart, not those of the double next to it.
         return [None if v is None else float(str(np.float32(v))) for v in values.to_pylist()]

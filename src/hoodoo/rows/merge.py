@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodoo.errors import ConfigError
 from hoodoo.format.schema import OPERATION
 from hoodoo.model.merge import MergeRule
 from hoodoo.rows.keys import field_type, field_values, has_fields
@@ -72,7 +73,7 @@ def upserts(rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> Changes:
     return Changes(
         one_array(keys),
         ordering_columns(rows, rule),
-        _flagged(rows),
+        _flagged(rows, rule),
         np.zeros(rows.num_rows, bool),
         rows,
     )
@@ -100,12 +101,40 @@ def deletes(
     return Changes(keys, tuple(columns), np.ones(count, bool), absolute, empty)
 
 
-def _flagged(rows: pa.Table) -> Flags:
+def flag_columns(rule: MergeRule) -> tuple[str, ...]:
+    """The columns that say of a row that it is a delete, where a table has them."""
+    flag = rule.delete_flag
+    own = (flag.field, flag.field.split(".")[0]) if flag is not None else ()
+    return (IS_DELETED, OPERATION, *own)
+
+
+def refuse_unfit_flag(schema: pa.Schema, rule: MergeRule) -> None:
+    """Fail if we cannot tell how Apache Hudi spells the values of the column that flags deletes."""
+    flag = rule.delete_flag
+    kind = field_type(schema, flag.field) if flag is not None else None
+    if kind is None or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return
+    if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        assert flag is not None
+        raise ConfigError(
+            key="hoodie.payload.delete.field",
+            value=flag.field,
+            reason=f"a column of type {kind} cannot say which rows are deletes: that takes a "
+            "text, a whole number or a boolean",
+        )
+
+
+def _flagged(rows: pa.Table, rule: MergeRule) -> Flags:
     flags = np.zeros(rows.num_rows, bool)
     if IS_DELETED in rows.column_names and pa.types.is_boolean(rows[IS_DELETED].type):
         flags |= _numpy(pc.fill_null(rows[IS_DELETED], False))
     if OPERATION in rows.column_names:
         flags |= _numpy(pc.fill_null(pc.equal(rows[OPERATION], "D"), False))
+    own = rule.delete_flag
+    if own is not None and field_type(rows.schema, own.field) is not None:
+        refuse_unfit_flag(rows.schema, rule)
+        texts = field_values(rows, own.field).cast(pa.string())
+        flags |= _numpy(pc.fill_null(pc.equal(texts, own.text), False))
     return flags
 
 
@@ -260,7 +289,10 @@ class Merger:
 
 
 def complete(partial: pa.Table, keys: pa.Array, older: pa.Table, older_keys: pa.Array) -> pa.Table:
-    """Rows of a partial update, with the columns that they lack taken from the older version."""
+    """Rows of a partial update, with the columns that they lack taken from the older version.
+
+    Of a key that is in `older_keys` twice, the first row counts.
+    """
     position = one_array(pc.index_in(keys, value_set=older_keys))
     columns: dict[str, Any] = {}
     for name in older.column_names:
@@ -268,4 +300,4 @@ def complete(partial: pa.Table, keys: pa.Array, older: pa.Table, older_keys: pa.
             columns[name] = partial.column(name)
         else:
             columns[name] = older.column(name).take(position)
-    return pa.table(columns)
+    return pa.table(columns, schema=older.schema)

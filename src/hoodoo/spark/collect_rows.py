@@ -19,8 +19,9 @@ from hoodoo.model.commit import OperationType
 from hoodoo.rows.conform import conform
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.prepare import own_columns
+from hoodoo.spark.ready import ready_workers
 from hoodoo.spark.schema import arrow_schema
-from hoodoo.spark.session import described, session_of, translate_spark_errors
+from hoodoo.spark.session import described, translate_spark_errors
 from hoodoo.table.ref import TableRef
 from hoodoo.write import operations
 from hoodoo.write.commit import CommitResult
@@ -31,7 +32,7 @@ def write_collected(
     ref: TableRef, operation: OperationType, given: DataFrame
 ) -> CommitResult | None:
     """Carry a write out if its rows are few; None, and nothing happened, if they are not."""
-    spark, phases = session_of(given), Phases(ref.env)
+    spark, phases = ready_workers(given), Phases(ref.env)
     text = f"hoodoo {ref.properties.name}"
     with phases.timed("collect"), described(spark, f"{text}: collect"):
         rows = _collect(own_columns(given), ref.config.get(DRIVER_MAX_BYTES))

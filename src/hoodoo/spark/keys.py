@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.keys import EMPTY_KEY, NULL_KEY, NULL_PARTITION, KeyRule
 from hoodoo.rows.conform import conform
-from hoodoo.rows.keys import field_type, partition_paths, record_keys
+from hoodoo.rows.keys import field_type, partition_paths, record_keys, refuse_unfit_times
 from hoodoo.spark.session import refusal
 
 # What cannot be a directory: empty levels, and the directory itself or the one above it.
@@ -33,6 +33,8 @@ def with_keys(
     `schema` is the table's: values are spelled as its types are, not as those that come.
     """
     fields = (*rule.record_fields, *(rule.partition_fields if paths else ()))
+    if paths:
+        refuse_unfit_times(schema, rule)
     if (
         rule.timestamp is None
         and not rule.url_encode

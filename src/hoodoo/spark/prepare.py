@@ -96,11 +96,17 @@ def _keyed(
     return frame.withColumn(HASH, sf.xxhash64(RECORD_KEY))
 
 
-def without_marked(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """Rows to insert: one that is marked as deleted is none."""
-    if IS_DELETED not in frame.columns or not pt.is_boolean(schema.field(IS_DELETED).type):
-        return frame
-    return frame.filter(~sf.coalesce(sf.col(IS_DELETED), sf.lit(False)))
+def without_marked(frame: DataFrame, schema: pa.Schema, merge: MergeRule) -> DataFrame:
+    """Rows to insert: one that is marked as deleted is none (as `rows.merge` has it)."""
+    flags = []
+    if IS_DELETED in frame.columns and pt.is_boolean(schema.field(IS_DELETED).type):
+        flags.append(sf.col(IS_DELETED))
+    own = merge.delete_flag
+    if own is not None and field_type(arrow_schema(frame.schema), own.field) is not None:
+        flags.append(named(schema, own.field).cast("string") == own.text)
+    for flag in flags:
+        frame = frame.filter(~sf.coalesce(flag, sf.lit(False)))
+    return frame
 
 
 def rows_by_partition(frame: DataFrame) -> dict[str, int]:

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
+from hoodoo.spark.worker_python import check_workers
 from hoodoo.table.base import SliceRead
 from hoodoo.table.read import slice_pieces
 
@@ -33,6 +34,7 @@ def over_slices(
     schema: StructType | str,
 ) -> DataFrame:
     """What is told of each slice, one slice at a time in each Python worker."""
+    check_workers(spark)
     sizes = [read.slice.size_bytes for read in reads]
     loads = balanced(sizes, most=_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     # A task unpacks its own slices only; what all share is packed once.

@@ -15,8 +15,8 @@ from hoodoo.spark.evolution import are_readable
 from hoodoo.spark.filter import column_filter
 from hoodoo.spark.native import base_files, is_reachable, partitioned_files, tells_values
 from hoodoo.spark.python_scan import merged_slices
+from hoodoo.spark.ready import ready_session
 from hoodoo.spark.schema import spark_schema
-from hoodoo.spark.session import checked_session
 from hoodoo.table.changes import select_changes
 from hoodoo.table.read import Selection, slice_reads
 from hoodoo.table.ref import TableRef
@@ -33,7 +33,7 @@ def read(
     mode: str = "snapshot",
 ) -> DataFrame:
     """The rows of a table as it is now, whenever the DataFrame is evaluated."""
-    session = checked_session(spark)
+    session = ready_session(spark)
     chosen = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode)
     return frame_of(session, chosen)
 
@@ -47,7 +47,7 @@ def read_changes(
     columns: list[str] | None = None,
 ) -> DataFrame:
     """The rows that changed in a window of completion times; see `table.changes`."""
-    session = checked_session(spark)
+    session = ready_session(spark)
     return frame_of(session, select_changes(ref, since=since, until=until, columns=columns))
 
 

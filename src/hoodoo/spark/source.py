@@ -11,14 +11,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from hoodoo.errors import InputError, NoSuchTable, SchemaMismatch, Unsupported
 from hoodoo.rows.filter import as_predicate
 from hoodoo.spark.schema import arrow_schema, spark_schema
-from hoodoo.spark.session import checked_session
 from hoodoo.spark.source_read import TableReader, also
 from hoodoo.table.changes import select_changes
 from hoodoo.table.read import Selection, read_rule
@@ -27,17 +25,6 @@ from hoodoo.table.scan import select
 
 _ABOUT_ROWS = ("as_of", "mode", "columns", "filter", "since", "until")
 _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
-
-
-def register(spark: object) -> None:
-    """Make the source known to a session."""
-    session = checked_session(spark)
-    try:
-        session.dataSource.register(TableSource)
-    except AnalysisException as error:
-        # Spark 4.0 does not replace a source that it found by itself: which is this one.
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise
 
 
 class TableSource(DataSource):
@@ -83,10 +70,8 @@ class TableSource(DataSource):
             )
         if about_rows:
             raise InputError(f"option {min(about_rows)!r} is for reading")
-        from hoodoo.spark.source_options import refuse_unsuited_options
         from hoodoo.spark.source_write import begin_append
 
-        refuse_unsuited_options(ref)
         return begin_append(ref, schema)
 
 

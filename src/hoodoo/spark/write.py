@@ -35,6 +35,7 @@ from hoodoo.spark.prepare import (
     rows_by_partition,
     without_marked,
 )
+from hoodoo.spark.ready import ready_workers
 from hoodoo.spark.session import configured, described, session_of, translate_spark_errors
 from hoodoo.spark.stage import ByDestination, RoutedRows, write_routed, write_streamed
 from hoodoo.table.ref import TableRef
@@ -94,6 +95,7 @@ class _Job:
 
 @contextmanager
 def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Iterator[_Job]:
+    ready_workers(given)
     with ExitStack() as kept:
         yield _Job(ref, given, operation, Phases(ref.env), kept)
 
@@ -208,7 +210,7 @@ def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
             if ref.config.get(COMBINE_BEFORE_INSERT):
                 keys = (PARTITION_PATH, RECORD_KEY)
                 frame = one_per_key(frame, rows.schema, ref.properties.merge, keys)
-            frame = without_marked(frame, rows.schema)
+            frame = without_marked(frame, rows.schema, ref.properties.merge)
             # Keys and partitions are made again by the tasks, which is cheaper than to send them.
             frame = _sorted(ref, frame).drop(RECORD_KEY, PARTITION_PATH)
         assignment = Assignment(job.operation, target.snapshot, rows.schema)

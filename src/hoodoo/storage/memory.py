@@ -12,7 +12,7 @@ import threading
 import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, StorageError
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class _Object:
     data: bytes
-    modified_ms: int
-    etag: str
+    info: ObjectInfo
+    """As a listing from the root of the store has it."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,8 @@ class _Store:
     def write(self, key: str, data: bytes) -> _Object:
         if key not in self.objects:
             insort(self.keys, key)
-        made = _Object(bytes(data), self.now_ms(), f"v{next(self.versions)}")
+        info = ObjectInfo(key, len(data), self.now_ms(), f"v{next(self.versions)}")
+        made = _Object(bytes(data), info)
         self.objects[key] = made
         return made
 
@@ -92,7 +93,7 @@ class MemoryStorage:
         return sorted(directories)
 
     def stat(self, path: str) -> ObjectInfo:
-        return _info(path, self._get(path))
+        return self._below_base(self._get(path).info)
 
     def exists(self, path: str) -> bool:
         return self._prefix + check_path(path) in self._store.objects
@@ -104,7 +105,7 @@ class MemoryStorage:
 
     def read_version(self, path: str) -> Version:
         found = self._get(path)
-        return Version(found.data, found.etag, found.modified_ms)
+        return Version(found.data, found.info.etag, found.info.modified_ms)
 
     def open_read(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
@@ -130,7 +131,7 @@ class MemoryStorage:
         key = self._prefix + check_path(path)
         with self._store.lock:
             present = self._store.objects.get(key)
-            if present is None or present.etag != if_match:
+            if present is None or present.info.etag != if_match:
                 raise PreconditionFailed(path)
             return _written(path, self._store.write(key, data))
 
@@ -161,25 +162,29 @@ class MemoryStorage:
         objects: list[ObjectInfo] = []
         directories: list[str] = []
         with self._store.lock:
-            keys = self._store.keys
+            keys, stored = self._store.keys, self._store.objects
             at = bisect_left(keys, below)
-            while at < len(keys) and keys[at].startswith(below):
-                name, slash, _ = keys[at][len(below) :].partition("/")
-                if slash and not recursive:
-                    directories.append(name)
-                    at = bisect_left(keys, f"{below}{name}0", at)  # "0" follows "/"
-                    continue
-                objects.append(_info(keys[at][len(self._prefix) :], self._store.objects[keys[at]]))
-                at += 1
+            end = bisect_left(keys, f"{below[:-1]}0", at) if below else len(keys)
+            if recursive:
+                return [self._below_base(stored[key].info) for key in keys[at:end]], directories
+            while at < end:
+                key = keys[at]
+                slash = key.find("/", len(below))
+                if slash < 0:
+                    objects.append(self._below_base(stored[key].info))
+                    at += 1
+                else:
+                    directories.append(key[len(below) : slash])
+                    at = bisect_left(keys, f"{key[:slash]}0", at)  # "0" follows "/"
         return objects, directories
 
-
-def _info(path: str, stored: _Object) -> ObjectInfo:
-    return ObjectInfo(path, len(stored.data), stored.modified_ms, stored.etag)
+    def _below_base(self, info: ObjectInfo) -> ObjectInfo:
+        """What the store knows of an object, with its path as seen from here."""
+        return replace(info, path=info.path[len(self._prefix) :]) if self._prefix else info
 
 
 def _written(path: str, stored: _Object) -> ObjectInfo:
-    return ObjectInfo(path, len(stored.data), 0, stored.etag)
+    return ObjectInfo(path, len(stored.data), 0, stored.info.etag)
 
 
 def _reopen(name: str, path: str, pid: int) -> MemoryStorage:

@@ -24,6 +24,7 @@ PathText: TypeAlias = str | os.PathLike[str]
 """How users name a place: a path or URI as text, or a path object."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_BAD_SEGMENTS = frozenset({"", ".", ".."})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfs": "abfss"}
 _OBJECT_SCHEMES = ("s3", "gs", "az", "abfss")
@@ -131,7 +132,7 @@ def _file(uri: str, path: str) -> TableUri:
 
 
 def _has_bad_segment(path: str) -> bool:
-    return any(segment in ("", ".", "..") for segment in path.split("/"))
+    return not _BAD_SEGMENTS.isdisjoint(path.split("/"))
 
 
 def _bad(uri: str, reason: str) -> ConfigError:

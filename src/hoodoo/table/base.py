@@ -17,7 +17,7 @@ from hoodoo.format.parquet import (
     read_rows,
     row_groups_that_may_match,
 )
-from hoodoo.format.schema import OPERATION, RECORD_KEY
+from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.files import BaseFile, FileSlice
 from hoodoo.model.keys import KeyRule
 from hoodoo.model.merge import MergeRule
@@ -52,7 +52,7 @@ class ReadRule:
         if self.filter is not None:
             names.update(expression_columns(self.filter, self.schema))
         if merging:
-            names.update((merge.IS_DELETED, OPERATION))
+            names.update(merge.flag_columns(self.merge))
             names.update(self.deciding().names)
         return pa.schema([field for field in self.schema if field.name in names])
 

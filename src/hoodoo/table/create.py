@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodoo.config import ALL_KEYS, index
+from hoodoo.config import index
 from hoodoo.config import table as keys
+from hoodoo.config.check import check_options
 from hoodoo.config.key import Key
-from hoodoo.config.resolve import Config, check, split_options
+from hoodoo.config.resolve import Config, split_options
 from hoodoo.env import Env
 from hoodoo.errors import AlreadyExists, ConfigError, FormatError, InputError, TableExists
 from hoodoo.format import properties as codec
@@ -20,10 +21,12 @@ from hoodoo.format.schema_types import normalise
 from hoodoo.model import paths
 from hoodoo.model.instant import TimelineZone
 from hoodoo.model.keys import KeyGenerator
-from hoodoo.model.merge import MergeMode
+from hoodoo.model.merge import MergeMode, merging_of_payload
 from hoodoo.model.table import TableType, TableVersion
-from hoodoo.rows.keys import field_type
+from hoodoo.rows.keys import field_type, refuse_unfit_times
+from hoodoo.rows.merge import refuse_unfit_flag
 from hoodoo.storage import probe_conditions
+from hoodoo.table.options import refuse_options
 from hoodoo.table.properties import decode_properties
 from hoodoo.table.ref import TableRef, upload_limit_s
 
@@ -41,6 +44,8 @@ _PERSISTED: tuple[Key[Any], ...] = (
     keys.INPUT_ZONE,
     keys.OUTPUT_ZONE,
     keys.SCALAR_UNIT,
+    keys.DELETE_FIELD,
+    keys.DELETE_MARKER,
     index.HASH_FIELDS,
     index.BUCKET_ENGINE,
 )
@@ -53,6 +58,10 @@ _FIXED: tuple[Key[Any], ...] = (
     keys.METADATA_PARTITIONS,
     keys.METADATA_PARTITIONS_INFLIGHT,
     keys.CDC_ENABLED,
+    keys.PARTIAL_UPDATE_MODE,
+    keys.FORMAT_DELIMITER,
+    keys.DATE_PARSER,
+    keys.SLASH_DATES,
 )
 
 
@@ -74,7 +83,7 @@ def create_table(
     Crash: without the second there is no table.
     """
     config, storage_options = split_options(options)
-    check(config, ALL_KEYS)
+    check_options(config)
     fields = _checked_schema(schema)
     raw = _properties(
         config,
@@ -89,6 +98,9 @@ def create_table(
     env = env or Env.of(uri, storage_options, upload_limit_s=limit_s)
     data = codec.serialise(raw, comment=codec.saved_at(env.clock.now_ms()))
     properties = decode_properties(data, source=paths.PROPERTIES)
+    refuse_unfit_times(fields, properties.keys)
+    refuse_unfit_flag(fields, properties.merge)
+    refuse_options(config, properties, env.storage.uri, operation=None)
     probe_conditions(env.storage)
     if env.storage.exists(paths.PROPERTIES_BACKUP) or env.storage.exists(paths.PROPERTIES):
         raise TableExists(env.storage.uri)
@@ -134,7 +146,7 @@ def _properties(
         keys.DATABASE.name: "default",
         keys.HIVE_STYLE.name: "true",
         keys.URL_ENCODE.name: "false",
-        keys.MERGE_MODE.name: _merge_mode(config, ordering).value,
+        **_merging(config, ordering),
         keys.CREATE_SCHEMA.name: avro_from_arrow(schema, name),
     }
     if partition_by:
@@ -149,6 +161,10 @@ def _properties(
         raw[index.INDEX_TYPE.name] = index.IndexType.BUCKET.value
         raw[index.NUM_BUCKETS.name] = str(index.bucket_rule(config, record_key).count)
     raw[keys.KEY_GENERATOR.name] = _key_generator(config, record_key, partition_by).value
+    if raw[keys.KEY_GENERATOR.name] == KeyGenerator.TIMESTAMP.value and not any(
+        key.name in raw for key in (keys.ZONE, keys.INPUT_ZONE, keys.OUTPUT_ZONE)
+    ):
+        raw[keys.ZONE.name] = "UTC"  # untold, Apache Hudi takes the zone of each writer's process
     raw[codec.CHECKSUM_KEY] = str(codec.checksum(raw))
     return raw
 
@@ -168,16 +184,35 @@ def _timeline_zone(config: Config) -> TimelineZone:
     return config.get(keys.TIMEZONE) if config.sets(keys.TIMEZONE) else TimelineZone.UTC
 
 
-def _merge_mode(config: Config, ordering: tuple[str, ...]) -> MergeMode:
+def _merging(config: Config, ordering: tuple[str, ...]) -> dict[str, str]:
+    """Merge mode, and what else a payload class stands for, as Apache Hudi stores them."""
     natural = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
+    flag = None
+    raw = {}
+    payload = config.get(keys.PAYLOAD_CLASS)
+    if payload:
+        raw[keys.LEGACY_PAYLOAD_CLASS.name] = payload
+        merging = merging_of_payload(payload)
+        if merging is None:
+            raise ConfigError(key=keys.PAYLOAD_CLASS.name, value=payload, reason="is not supported")
+        natural, flag = merging
+    if flag is not None:
+        raw |= {keys.DELETE_FIELD.name: flag.field, keys.DELETE_MARKER.name: flag.text}
+    if keys.delete_flag(config) not in (None, flag) and flag is not None:
+        raise ConfigError(
+            key=keys.DELETE_FIELD.name,
+            value=config.get(keys.DELETE_FIELD),
+            reason=f"{payload} stands for {flag.field}={flag.text}",
+        )
     mode = config.get(keys.MERGE_MODE) or natural
-    if mode is MergeMode.CUSTOM:
-        raise ConfigError(key=keys.MERGE_MODE.name, value=mode.value, reason="is not supported")
+    if mode is MergeMode.CUSTOM or (payload and mode is not natural):
+        reason = f"does not go together with {payload}" if payload else "is not supported"
+        raise ConfigError(key=keys.MERGE_MODE.name, value=mode.value, reason=reason)
     if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
         raise ConfigError(
             key=keys.MERGE_MODE.name, value=mode.value, reason="needs an ordering column"
         )
-    return mode
+    return {keys.MERGE_MODE.name: mode.value, **raw}
 
 
 def _key_generator(

@@ -65,7 +65,7 @@ def merged_pieces(task: SliceRead, shown: pa.Schema, *, whole: bool = False) -> 
         base = wanted.empty_table()
         if task.slice.base is not None:
             base = read_base(task.env, task.slice.base, rule, wanted)
-        yield _folded(base, batches, rule).select(shown.names)
+        yield apply(base, _completed(base, batches, rule), rule).select(shown.names)
         return
     changes = [batch.changes for batch in batches] or [_no_changes(wanted, rule)]
     merger = merge.Merger(merge.collapse(changes))
@@ -113,17 +113,27 @@ def apply(base: pa.Table, changes: Sequence[Changes], rule: ReadRule) -> pa.Tabl
     return pa.concat_tables([kept, merger.rest()])
 
 
-def _folded(base: pa.Table, batches: Sequence[_Batch], rule: ReadRule) -> pa.Table:
-    """As `apply`, block by block: a partial row needs the version before it."""
-    rows = base
+def _completed(base: pa.Table, batches: Sequence[_Batch], rule: ReadRule) -> list[Changes]:
+    """The changes of all blocks; partial rows with the columns of the version before them.
+
+    That is the version of the logs, unless they have none or delete it; then that of the base
+    file. So the logs are merged among themselves before they meet the base rows, as always.
+    """
+    base_keys = merge.one_array(rule.keys_of(base))
+    done: list[Changes] = []
     for batch in batches:
         changes = batch.changes
         if batch.partial is not None:
-            older = merge.one_array(rule.keys_of(rows))
-            full = merge.complete(batch.partial, changes.keys, rows, older)
+            older, keys = base, base_keys
+            if done:
+                winners = merge.collapse(done)
+                written = pa.array(~winners.deleted)
+                older = pa.concat_tables([winners.rows.filter(written), base])
+                keys = pa.concat_arrays([winners.keys.filter(written), base_keys])
+            full = merge.complete(batch.partial, changes.keys, older, keys)
             changes = merge.upserts(full, changes.keys, rule.merge)
-        rows = apply(rows, [changes], rule)
-    return rows
+        done.append(changes)
+    return done
 
 
 def log_blocks(task: SliceRead) -> Iterator[tuple[str, Block]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from hoodoo.config.table import table_properties
 from hoodoo.env import Env
@@ -35,12 +36,17 @@ def load_properties(env: Env) -> TableProperties:
 def decode_properties(data: bytes, *, source: str) -> TableProperties:
     """Typed properties of a file's bytes; whatever is wrong with them names the file."""
     with naming(source):
-        raw = codec.parse(data)
-        codec.verify(raw)
-        try:
-            return table_properties(raw)
-        except ConfigError as error:
-            raise FormatError(str(error)) from None
+        return _decode(data)
+
+
+@lru_cache(maxsize=16)  # a write reads them several times, and they hardly ever change
+def _decode(data: bytes) -> TableProperties:
+    raw = codec.parse(data)
+    codec.verify(raw)
+    try:
+        return table_properties(raw)
+    except ConfigError as error:
+        raise FormatError(str(error)) from None
 
 
 def read_properties(env: Env) -> bytes:

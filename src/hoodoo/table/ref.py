@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from hoodoo.config import ALL_KEYS
+from hoodoo.config.check import check_options
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
-from hoodoo.config.resolve import Config, check, split_options
+from hoodoo.config.resolve import Config, split_options
+from hoodoo.config.table import (
+    DELETE_FIELD,
+    DELETE_MARKER,
+    LEGACY_PAYLOAD_CLASS,
+    PAYLOAD_CLASS,
+    delete_flag,
+)
 from hoodoo.env import Env
-from hoodoo.errors import TableChanged
+from hoodoo.errors import ConfigError, TableChanged
+from hoodoo.model.merge import merging_of_payload
 from hoodoo.model.table import TableProperties
 from hoodoo.table.properties import load_properties
 from hoodoo.timeline.load import load_timeline
@@ -64,7 +72,7 @@ def open_ref(
 ) -> TableRef:
     """Open the table at `uri`; options are settings (`hoodie.*`) and storage options."""
     config, storage_options = split_options(options)
-    check(config, ALL_KEYS)
+    check_options(config)
     if env is None:
         env = Env.of(uri, storage_options, upload_limit_s=upload_limit_s(config))
         properties = load_properties(env)
@@ -73,7 +81,24 @@ def open_ref(
             env = Env.of(uri, storage_options, upload_limit_s=upload_limit_s(whole))
     else:
         properties = load_properties(env)
+    _refuse_other_merging(config, properties)
     return TableRef(env, properties, config.over(properties.raw), config)
+
+
+def _refuse_other_merging(given: Config, properties: TableProperties) -> None:
+    """How records merge was decided when the table was created; options cannot change it."""
+    merge = properties.merge
+    reason = "the table merges records in another way, since it was created: leave the option out"
+    if given.sets(DELETE_FIELD) or given.sets(DELETE_MARKER):
+        flag = delete_flag(given)
+        if flag != merge.delete_flag:
+            value = flag and f"{flag.field}={flag.text}"
+            raise ConfigError(key=DELETE_FIELD.name, value=value, reason=reason)
+    payload, known = given.get(PAYLOAD_CLASS), Config(properties.raw)
+    if payload and payload not in (known.get(PAYLOAD_CLASS), known.get(LEGACY_PAYLOAD_CLASS)):
+        mode, flag = merging_of_payload(payload) or (None, None)
+        if mode is not merge.mode or (flag and flag != merge.delete_flag):
+            raise ConfigError(key=PAYLOAD_CLASS.name, value=payload, reason=reason)
 
 
 def upload_limit_s(config: Config) -> float:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from hoodoo.config.concurrency import CONCURRENCY_MODE, ConcurrencyMode
-from hoodoo.config.table import CDC_ENABLED, TIMESTAMP_TYPE
+from hoodoo.config.table import (
+    CDC_ENABLED,
+    DATE_PARSER,
+    FORMAT_DELIMITER,
+    MERGE_MODE,
+    PARTIAL_UPDATE_MODE,
+    SLASH_DATES,
+    TIMESTAMP_TYPE,
+)
 from hoodoo.errors import Unsupported
 from hoodoo.model.keys import KeyGenerator
 from hoodoo.storage import probe_conditions
@@ -38,7 +46,10 @@ def refuse_unwritable(ref: TableRef) -> None:
             "write yet: a commit that skips it would be invisible to every reader"
         )
     if not properties.merge.is_ours:
-        raise Unsupported("the table merges records in a way that hoodoo does not write")
+        raise Unsupported(
+            "the table merges records in a way that hoodoo does not write: by a Java class of its "
+            f"own ({MERGE_MODE.name}=CUSTOM), or partially ({PARTIAL_UPDATE_MODE.name})"
+        )
     if not properties.populates_meta_fields:
         raise Unsupported(
             "tables without meta fields (hoodie.populate.meta.fields=false) are not written"
@@ -50,6 +61,13 @@ def refuse_unwritable(ref: TableRef) -> None:
         raise Unsupported("the table's key generator is not supported for writing")
     if keys.generator is KeyGenerator.TIMESTAMP and not config.sets(TIMESTAMP_TYPE):
         raise Unsupported(f"a timestamp-based table needs {TIMESTAMP_TYPE.name} for writing")
+    for key in (FORMAT_DELIMITER, DATE_PARSER):
+        if keys.generator is KeyGenerator.TIMESTAMP and config.get(key) != key.default:
+            raise Unsupported(f"{key.name}={config.get(key)}: such dates are not written")
+    if config.get(SLASH_DATES):
+        raise Unsupported(
+            f"tables whose dates become directories yyyy/MM/dd ({SLASH_DATES.name}) are not written"
+        )
     if not keys.record_fields:
         raise Unsupported("a table without record key fields is not written")
     if config.get(CONCURRENCY_MODE) is ConcurrencyMode.NON_BLOCKING:

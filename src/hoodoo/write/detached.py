@@ -27,6 +27,7 @@ from hoodoo.model.instant import Instant
 from hoodoo.model.stats import WriteStat
 from hoodoo.recovery.recover import abandon, before_write
 from hoodoo.rows.hashes import text_hashes
+from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.assignment import Assignment, Target
@@ -70,6 +71,7 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
     Order: that of `begin`.
     Crash: a pending instant without files, whose heartbeat ages.
     """
+    refuse_options(ref.given, ref.properties, ref.uri, OperationType.BULK_INSERT)
     ref = reopen_for_writing(ref)
     _refuse_unsuited(ref)
     before_write(ref)

@@ -71,7 +71,9 @@ def evolved_schema(ref: TableRef, incoming: pa.Schema, table_schema: pa.Schema) 
     keys, order = ref.properties.keys, ref.properties.merge
     require_fields(incoming, (*keys.record_fields, *keys.partition_fields, *order.ordering_fields))
     present = without_meta_fields(table_schema)
-    return evolve(present, incoming) if len(present) else incoming
+    schema = evolve(present, incoming) if len(present) else incoming
+    merge.refuse_unfit_flag(schema, order)
+    return schema
 
 
 def schema_of_deletes(ref: TableRef, incoming: pa.Schema, table_schema: pa.Schema) -> pa.Schema:

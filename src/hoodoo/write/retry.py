@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from hoodoo.config.concurrency import CONFLICT_RETRIES
 from hoodoo.errors import WriteConflict
+from hoodoo.model.commit import OperationType
 from hoodoo.recovery.recover import before_write
+from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.commit import CommitResult
@@ -18,8 +20,11 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 
 
-def run_with_retries(ref: TableRef, write: Callable[[TableRef], CommitResult]) -> CommitResult:
+def run_with_retries(
+    ref: TableRef, operation: OperationType, write: Callable[[TableRef], CommitResult]
+) -> CommitResult:
     """Do a write on the table as it is now; each retry plans anew on the table as it is then."""
+    refuse_options(ref.given, ref.properties, ref.uri, operation)
     retries, retry = ref.config.get(CONFLICT_RETRIES), 0
     present = reopen_for_writing(ref)
     before_write(present)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from hoodoo.testing.sim.explore import by_faults, by_seed, search, shrink
+from hoodoo.testing.sim.parallel import explore_all
 from hoodoo.testing.sim.preemptions import by_preemptions
 from hoodoo.testing.sim.scenario import MakeScenario, Outcome, run
 from hoodoo.testing.sim.scenarios import scenarios
@@ -27,27 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser(sorted(known)).parse_args(arguments)
     names = [asked.scenario] if asked.scenario else sorted(set(known) - FLAWED)
     if asked.jobs > 1:
-        return _explore_beside(names, asked)
+        seeds = range(asked.seed, asked.seed + asked.count)
+        return explore_all(names, seeds, jobs=asked.jobs, say=partial(print, flush=True))
     return max([_explore(name, known[name], asked) for name in names])
-
-
-def _explore_beside(names: Sequence[str], asked: argparse.Namespace) -> int:
-    """Several scenarios at once, each in a process of its own; tells of each when it is done."""
-    worst, done = 0, 0
-    options = ["--seed", str(asked.seed), "--count", str(asked.count)]
-    command = [sys.executable, "-m", "hoodoo.testing.sim", *options]
-
-    def explore(name: str) -> tuple[int, str]:
-        ran = subprocess.run(
-            [*command, "--scenario", name], capture_output=True, text=True, check=False
-        )
-        return ran.returncode, f"{ran.stdout.strip()}{ran.stderr[-2000:]}"
-
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        for code, told in pool.map(explore, names):
-            worst, done = max(worst, code), done + 1
-            print(f"[{done}/{len(names)}] {told}", flush=True)
-    return worst
 
 
 def _explore(name: str, make: MakeScenario, asked: argparse.Namespace) -> int:
@@ -100,7 +82,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     add("--faults", metavar="ACTOR", help="crashes and lost messages at each operation of ACTOR")
     add("--cap", type=int, metavar="RUNS", help="stop after so many runs")
     add("--trace", action="store_true", help="print the steps of runs that succeed, too")
-    add("--jobs", type=int, default=1, metavar="N", help="so many scenarios at once, by seed (1)")
+    add("--jobs", type=int, default=1, metavar="N", help="so many processes, by seed (1)")
     add("--shrink", action="store_true", help="look for a shorter script that fails as well")
     return parser
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from hoodoo.concurrency.lease import publish_budget_ms
 from hoodoo.concurrency.owner import Owner
@@ -34,6 +35,8 @@ from hoodoo.timeline.head import content_of
 TIMELINE = TimelinePaths.of(2)
 FOREIGN = "hudi"
 """How the names of processes begin that are another engine's."""
+# Every look meets the same names again.
+_parse_instant = lru_cache(maxsize=1 << 12)(parse_instant)
 _OWN = (paths.STAGED, paths.COMPLETIONS, paths.FINALS, paths.SWEEPS, paths.PROBES)
 
 
@@ -98,7 +101,7 @@ def look(store: MemoryStorage) -> Truth:
 
 def _timeline(store: MemoryStorage) -> Iterator[Instant]:
     for entry in store.list(TIMELINE.active):
-        instant = parse_instant(entry.path.rpartition("/")[2], layout=2)
+        instant = _parse_instant(entry.path.rpartition("/")[2], layout=2)
         if instant is not None:
             yield instant
 
@@ -110,6 +113,7 @@ def _data_files(store: MemoryStorage) -> Iterator[tuple[str, InstantTime]]:
             yield entry.path, time
 
 
+@lru_cache(maxsize=1 << 12)
 def data_file_time(path: str) -> InstantTime | None:
     """The instant of a data file, or None for other paths."""
     if path.startswith(paths.META):
@@ -307,7 +311,7 @@ class Guard:
             self._refuse_alive(path, known, self.store.stat(operation.path).modified_ms)
 
     def _timeline(self, operation: Operation) -> None:
-        instant = parse_instant(operation.path.rpartition("/")[2], layout=2)
+        instant = _parse_instant(operation.path.rpartition("/")[2], layout=2)
         if instant is None:
             return
         if operation.verb == "delete":

@@ -198,7 +198,9 @@ class BulkStream(OnCluster):
             return
         env = table._ref.env
         try:
-            done = run_with_retries(table._ref, lambda _: self._bulk(env, write))
+            done = run_with_retries(
+                table._ref, OperationType.BULK_INSERT, lambda _: self._bulk(env, write)
+            )
         except CommitUnknown:
             return
         except HoodooError as error:

@@ -1,0 +1,1 @@
+"""The guided tour that `hoodoo demo` takes: `steps` has the steps, `step` what they share."""

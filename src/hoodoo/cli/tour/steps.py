@@ -1,0 +1,262 @@
+"""The steps of the tour, in the order in which they are told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hoodoo.api import open_table
+from hoodoo.cli.tour.checkpoint import Checkpoint, report_at
+from hoodoo.cli.tour.step import Step, Tour, expect, say, show_rows
+from hoodoo.cli.tour.victim import CITY, HEARTBEAT
+from hoodoo.errors import EngineFailed, WriteConflict
+
+if TYPE_CHECKING:
+    from hoodoo.write.commit import CommitResult
+
+COLUMNS = ("trip_id", "city", "fare", "ts")
+SCHEMA = "trip_id string, city string, fare double, ts long"
+WHEEL = "hudi==0.5.0"
+_TRIPS = 20_000
+_CITIES = "element_at(array('lima', 'oslo', 'pune', 'sao_paulo'), cast(id % 4 + 1 AS int))"
+# Rows stay in Spark whatever their number: few rows the driver would collect before it looks at
+# the table, and then the writers would not meet.
+_IN_SPARK = {"hoodie.write.spark.driver.max.bytes": 0}
+_RETRIES = {**_IN_SPARK, "hoodie.write.num.retries.on.conflict.failures": 3}
+_LOOK_AGAIN_S = 0.5
+
+
+def _load(tour: Tour) -> None:
+    rows = tour.spark.range(0, _TRIPS, 1, 2).selectExpr(
+        "concat('t', id) AS trip_id",
+        f"{_CITIES} AS city",
+        "cast(5 + id % 50 AS double) AS fare",
+        "1L AS ts",
+    )
+    with tour.working(f"bulk_insert of {_TRIPS:,} trips"):
+        done = tour.table.bulk_insert(rows)
+    tour.instants["load"] = done.instant
+    _say_committed(done)
+    expect(tour.table.read(tour.spark).count() == _TRIPS, "all trips are there")
+
+
+def _upsert(tour: Tour) -> None:
+    rows = _frame(
+        tour,
+        ("t0", "lima", 99.50, 2),
+        ("t1", "oslo", 0.01, 0),
+        ("t-new", "oslo", 12.40, 2),
+    )
+    with tour.working("upsert of three trips"):
+        done = tour.table.upsert(rows)
+    tour.instants["upsert"] = done.instant
+    _say_committed(done)
+    _show(tour, "trip_id in ('t0', 't1', 't-new')")
+    expect(_fares(tour, "t0", "t1", "t-new") == [99.5, 6.0, 12.4], "the newer version wins")
+
+
+def _conflict(tour: Tour) -> None:
+    outcome = _overlap(tour, _IN_SPARK, first=111.0, second=222.0)
+    error = outcome.exception()
+    if not isinstance(error, WriteConflict):
+        raise error or EngineFailed("the tour expected a WriteConflict")
+    say(f"writer B committed, then writer A: WriteConflict: {error}")
+    _show(tour, "trip_id = 't2'")
+    expect(_fares(tour, "t2") == [222.0], "nothing of writer A is visible")
+
+
+def _retry(tour: Tour) -> None:
+    outcome = _overlap(tour, _RETRIES, first=333.0, second=444.0)
+    say(f"writer B committed, then writer A at its second try: {outcome.result().instant}")
+    _show(tour, "trip_id = 't2'")
+    expect(_fares(tour, "t2") == [333.0], "writer A came last")
+
+
+def _overlap(
+    tour: Tour, options: dict[str, int], *, first: float, second: float
+) -> Future[CommitResult]:
+    """Writer A updates a trip; in the middle of that, writer B updates it too. How A ends."""
+    with Checkpoint() as checkpoint, ThreadPoolExecutor(1) as pool:
+        slow = _frame(tour, ("t2", "pune", first, 3)).coalesce(1)
+        slow = slow.mapInArrow(report_at(checkpoint.pass_, "t2"), slow.schema)
+        with tour.working("writer A begins; writer B begins and commits; writer A goes on"):
+            writer = pool.submit(lambda: open_table(str(tour.place), options).upsert(slow))
+            if checkpoint.wait(writer.done):
+                tour.table.upsert(_frame(tour, ("t2", "pune", second, 3)))
+            checkpoint.open()
+            writer.exception()  # waits for its end
+    return writer
+
+
+def _kill(tour: Tour) -> None:
+    before = tour.table.read(tour.spark).count()
+    with Checkpoint() as checkpoint, tempfile.TemporaryDirectory() as log:
+        command = [sys.executable, "-m", "hoodoo.cli.tour.victim"]
+        with tour.working("a second Spark starts, writes half of its rows, and is killed"):
+            victim = subprocess.Popen(
+                [*command, str(tour.place), checkpoint.pass_],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "TMPDIR": log},
+                start_new_session=True,
+            )
+            came = checkpoint.wait(lambda: victim.poll() is not None)
+            if victim.poll() is None:
+                os.killpg(victim.pid, signal.SIGKILL)
+            victim.wait()
+        expect(came, "the writer got to the middle of its write")
+    pending = [each for each in tour.table.timeline() if each.completion_time is None]
+    files = list(tour.place.glob(f"city={CITY}/*.parquet"))
+    say(f"killed process {victim.pid}; it left {len(pending)} pending instant and these files:")
+    for file in files:
+        say(f"  {file.relative_to(tour.place)}")
+    after = tour.table.read(tour.spark).count()
+    say(f"rows that readers see: {after:,}, as before")
+    expect(len(pending) == 1 and bool(files), "the dead writer left an instant and files")
+    expect(after == before, "nothing of the dead writer is visible")
+
+
+def _recover(tour: Tour) -> None:
+    patient = open_table(str(tour.place), HEARTBEAT)
+    with tour.working("recover, once the heartbeat has been silent for three seconds"):
+        while not (done := patient.recover()).rolled_back:
+            time.sleep(_LOOK_AGAIN_S)  # only time makes a writer dead
+    for dead in done.rolled_back:
+        say(f"rolled back {dead.instant}: {len(dead.files)} data file(s) deleted; {dead.reason}")
+    left = list(tour.place.glob(f"city={CITY}/*.parquet"))
+    expect(not left, "the files of the dead writer are gone")
+
+
+def _time_travel(tour: Tour) -> None:
+    instant = tour.instants["load"]
+    with tour.working(f"read as of {instant}"):
+        rows = tour.table.read(tour.spark, as_of=instant)
+        count = rows.count()
+    say(f"{count:,} rows, and trip t0 as it was loaded:")
+    show_rows(rows.filter("trip_id = 't0'").select(*COLUMNS))
+    expect(count == _TRIPS, "the load is there as it was")
+
+
+def _changes(tour: Tour) -> None:
+    instant = tour.instants["load"]
+    with tour.working(f"changes since {instant}"):
+        rows = tour.table.changes(tour.spark, since=instant).select(*COLUMNS).orderBy("trip_id")
+        names = [row.trip_id for row in rows.collect()]
+    show_rows(rows)
+    expect(names == ["t-new", "t0", "t2"], "only what changed is read")
+
+
+def _read_by_wheel(tour: Tour) -> None:
+    if find_spec("hudi") is None:
+        say(f"skipped: the wheel is not installed (pip install '{WHEEL}')")
+        return
+    import pyarrow as pa
+    from hudi import HudiTableBuilder
+
+    with tour.working("read by hudi-rs"):
+        batches = HudiTableBuilder.from_base_uri(str(tour.place)).build().read()
+        theirs = pa.Table.from_batches(batches).select(COLUMNS)
+    ours = tour.table.to_arrow(columns=list(COLUMNS))
+    order = [("trip_id", "ascending")]
+    same = theirs.sort_by(order).to_pylist() == ours.sort_by(order).to_pylist()
+    say(f"{theirs.num_rows:,} rows by hudi-rs, {ours.num_rows:,} by hoodoo: the same")
+    expect(same, "the wheel reads the same rows")
+
+
+STEPS = (
+    Step(
+        "Load",
+        "A new merge-on-read table: key trip_id, one directory per city, and of two versions of a "
+        "trip the one with the larger ts wins. A bulk insert writes new files in one pass.",
+        _load,
+    ),
+    Step(
+        "Upsert",
+        "A corrected fare (t0), a correction that comes too late (t1: its ts is older, so it "
+        "loses), and a new trip. Updates go to log files beside the base files.",
+        _upsert,
+    ),
+    Step(
+        "Two writers at once",
+        "Writer A updates trip t2. While Spark computes its rows, writer B updates the same trip "
+        "and commits. No lock was held meanwhile; A finds out, and fails instead of undoing B.",
+        _conflict,
+    ),
+    Step(
+        "The same with retries",
+        "hoodie.write.num.retries.on.conflict.failures=3: A starts over on the table as B left it.",
+        _retry,
+    ),
+    Step(
+        "A writer is killed",
+        "Another process, with a Spark of its own, is killed by SIGKILL in the middle of a bulk "
+        "insert, when some of its files are written. Readers see none of its rows.",
+        _kill,
+    ),
+    Step(
+        "Recovery",
+        "Its heartbeat stops. Once it has been silent for long enough (here three seconds, by "
+        "default ten minutes), recover() rolls it back; so would the next write.",
+        _recover,
+    ),
+    Step(
+        "Time travel",
+        "The table as it was after the load.",
+        _time_travel,
+    ),
+    Step(
+        "Incremental read",
+        "Only the rows that changed since the load: what a pipeline downstream needs.",
+        _changes,
+    ),
+    Step(
+        "Another engine reads it",
+        "The same files read by hudi-rs, Apache Hudi's own library in Rust (the `hudi` wheel).",
+        _read_by_wheel,
+    ),
+)
+
+
+def _frame(tour: Tour, *rows: tuple[str, str, float, int]) -> Any:
+    return tour.spark.createDataFrame(list(rows), SCHEMA)
+
+
+def _show(tour: Tour, condition: str) -> None:
+    rows = tour.table.read(tour.spark, filter=condition)
+    show_rows(rows.select(*COLUMNS).orderBy("trip_id"))
+
+
+def _fares(tour: Tour, *trips: str) -> list[float]:
+    rows = tour.table.to_arrow(columns=["trip_id", "fare"]).to_pylist()
+    fares = {row["trip_id"]: row["fare"] for row in rows}
+    return [fares[trip] for trip in trips]
+
+
+def _say_committed(done: CommitResult) -> None:
+    stats = done.stats
+    say(f"committed {done.instant}: {stats.inserted:,} inserted, {stats.updated:,} updated")
+
+
+def create(spark: Any, place: Path, name: str) -> Tour:
+    """The tour's table, before the first step."""
+    from hoodoo.api import create_table
+
+    table = create_table(
+        str(place),
+        schema=spark.createDataFrame([], SCHEMA).schema,
+        name=name,
+        record_key="trip_id",
+        partition_by="city",
+        ordering="ts",
+        table_type="mor",
+    )
+    return Tour(spark, place, table)
