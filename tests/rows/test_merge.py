@@ -166,4 +166,4 @@ def test_rows_compare_by_columns_in_turn_with_nulls_smallest(
         return [-1 if value is None else value for value in values]
 
     expected = [key(pair[:2]) > key(pair[2:]) for pair in pairs]
-    assert merge._greater(columns[:2], columns[2:]).tolist() == expected
+    assert merge.are_greater(columns[:2], columns[2:]).tolist() == expected

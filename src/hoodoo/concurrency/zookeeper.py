@@ -377,9 +377,7 @@ def _connected(place: Place, wait_s: float) -> Any:
     try:
         client.start(timeout=wait_s)
     except client.handler.timeout_exception:
-        raise LockTimeout(
-            f"ZooKeeper at {place.hosts} does not answer within {wait_s:g} s"
-        ) from None
+        raise LockTimeout(f"ZooKeeper at {place.hosts} gave no answer in {wait_s:g} s") from None
     return client
 
 
@@ -394,7 +392,7 @@ def _close(client: Any) -> None:
 def _with_ports(url: str, port: int) -> str:
     """The servers with the port of those that name none; a path after them stays."""
     servers, slash, chroot = url.partition("/")
-    names = [name.strip() for name in servers.split(",") if name.strip()]
+    names = filter(None, map(str.strip, servers.split(",")))
     return ",".join(name if ":" in name else f"{name}:{port}" for name in names) + slash + chroot
 
 
