@@ -12,8 +12,9 @@ import pyarrow.parquet  # noqa: F401 see above; the workers' work begins with it
 from pyspark.daemon import manager
 
 import hoodoo.spark.engine
-import hoodoo.spark.merged
-import hoodoo.spark.tasks  # noqa: F401 what the workers run
+import hoodoo.spark.tasks
+import hoodoo.table.merged
+import hoodoo.write.lookup  # noqa: F401 what the workers run
 from hoodoo.spark.worker import settle
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from hoodoo.config.tasks import DRIVER_MAX_BYTES
+from hoodoo.config.tasks import DRIVER_MAX_BYTES, DRIVER_MAX_FILE_BYTES
 from hoodoo.engine.base import Engine
 from hoodoo.errors import EngineFailed
 from hoodoo.format.schema_types import normalise
@@ -36,7 +36,8 @@ def written(ref: TableRef, given: DataFrame, operation: Operation) -> CommitResu
         rows = _collected(own_columns(given), ref.config.get(DRIVER_MAX_BYTES))
     if rows is None:
         return None
-    result = operation(ref, rows, SparkEngine(spark, text))
+    engine = SparkEngine(spark, text, here_bytes=ref.config.get(DRIVER_MAX_FILE_BYTES))
+    result = operation(ref, rows, engine)
     timings: Mapping[str, float] = {**phases.seconds, **result.timings}
     return replace(result, timings=timings)
 

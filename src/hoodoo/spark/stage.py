@@ -14,10 +14,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from hoodoo.config.write import RECORD_SIZE_ESTIMATE
 from hoodoo.errors import CommitFailed
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.stats import WriteStat
 from hoodoo.spark.columns import BUCKET, GROUP, HASH, PLACE, TASK
+from hoodoo.spark.packing import pack
 from hoodoo.spark.placement import leading_numbers
 from hoodoo.spark.session import described, told_plainly
 from hoodoo.spark.tasks import RESULTS, BucketPlan, Result, write_buckets, write_bulk
@@ -42,6 +44,27 @@ class Route:
     highest: int = _LOWEST + _HASHES - 1
 
 
+class BucketTasks:
+    """The task of each bucket of a write; small ones share one."""
+
+    def __init__(self, buckets: Sequence[Bucket], *, row_bytes: int, at_least: int) -> None:
+        sizes = [_bucket_bytes(bucket, row_bytes) for bucket in buckets]
+        tasks = pack(sizes, at_least=at_least, most=_MOST_TASKS)
+        self.count = len(tasks)
+        self._task_of = np.zeros(max(bucket.index for bucket in buckets) + 1, np.int32)
+        for task, positions in enumerate(tasks):
+            self._task_of[[buckets[position].index for position in positions]] = task
+
+    def of(self, buckets: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The tasks of buckets, by their numbers."""
+        return self._task_of[buckets]
+
+
+def _bucket_bytes(bucket: Bucket, row_bytes: int) -> int:
+    previous = bucket.previous.size_bytes if bucket.previous else 0
+    return previous + (bucket.inserts + bucket.updates) * row_bytes
+
+
 class Led(Protocol):
     """Rows of a write, each with the bucket that it is for."""
 
@@ -49,8 +72,8 @@ class Led(Protocol):
     def rows(self) -> int:
         """How many there are."""
 
-    def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
-        """The rows, with `BUCKET`, in the task of their bucket: its number modulo `tasks`."""
+    def in_tasks(self, spark: SparkSession, tasks: BucketTasks) -> DataFrame:
+        """The rows, with `BUCKET`, in the task of their bucket."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +84,7 @@ class ByGroup:
     rows: int
     routes: Sequence[Route]
 
-    def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
+    def in_tasks(self, spark: SparkSession, tasks: BucketTasks) -> DataFrame:
         buckets = np.array([route.bucket for route in self.routes], np.int32)
         table = pa.table(
             {
@@ -87,19 +110,19 @@ class ByKey:
     hashes: npt.NDArray[np.int64]
     buckets: npt.NDArray[np.int32]
 
-    def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
+    def in_tasks(self, spark: SparkSession, tasks: BucketTasks) -> DataFrame:
         table = pa.table({self.route: self.hashes, **_targets(self.buckets, tasks)})
         led = self.frame.join(sf.broadcast(spark.createDataFrame(table)), self.route)
         return _sent(led.drop(self.route), tasks)
 
 
-def _targets(buckets: npt.NDArray[np.int32], tasks: int) -> dict[str, pa.Array]:
-    numbers = np.array(leading_numbers(tasks), np.int32)
-    return {BUCKET: pa.array(buckets), TASK: pa.array(numbers[buckets % tasks])}
+def _targets(buckets: npt.NDArray[np.int32], tasks: BucketTasks) -> dict[str, pa.Array]:
+    numbers = np.array(leading_numbers(tasks.count), np.int32)
+    return {BUCKET: pa.array(buckets), TASK: pa.array(numbers[tasks.of(buckets)])}
 
 
-def _sent(rows: DataFrame, tasks: int) -> DataFrame:
-    return rows.repartition(tasks, TASK).drop(TASK)
+def _sent(rows: DataFrame, tasks: BucketTasks) -> DataFrame:
+    return rows.repartition(tasks.count, TASK).drop(TASK)
 
 
 def write_led(
@@ -114,10 +137,15 @@ def write_led(
     """Write rows to the buckets of a planned write."""
     if not work.buckets:
         return []
-    tasks = min(len(work.buckets), _MOST_TASKS)
-    buckets: dict[int, list[Any]] = {task: [] for task in range(tasks)}
-    for bucket, read in bucket_reads(work, context):
-        buckets[bucket.index % tasks].append((bucket, read))
+    tasks = BucketTasks(
+        work.buckets,
+        row_bytes=context.ref.config.get(RECORD_SIZE_ESTIMATE),
+        at_least=spark.sparkContext.defaultParallelism,
+    )
+    buckets: dict[int, list[Any]] = {task: [] for task in range(tasks.count)}
+    numbers = tasks.of(np.array([bucket.index for bucket in work.buckets], np.int32))
+    for task, planned in zip(numbers.tolist(), bucket_reads(work, context), strict=True):
+        buckets[task].append(planned)
     plan = spark.sparkContext.broadcast(BucketPlan(context, buckets, deletes, combine))
     written = led.in_tasks(spark, tasks).mapInArrow(
         lambda batches: write_buckets(plan.value, batches), RESULTS

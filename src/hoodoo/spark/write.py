@@ -15,7 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hoodoo.concurrency.conflict import Overwritten
-from hoodoo.config.tasks import BULK_INSERT_PARALLELISM, SORT_MODE, SortMode
+from hoodoo.config.tasks import (
+    BULK_INSERT_PARALLELISM,
+    DRIVER_MAX_FILE_BYTES,
+    SORT_MODE,
+    SortMode,
+)
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.errors import InputError
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
@@ -94,7 +99,9 @@ class _Job:
     @property
     def engine(self) -> SparkEngine:
         """Runs what is done per file."""
-        return SparkEngine(self.spark, f"hoodoo {self.ref.properties.name}")
+        here_bytes = self.ref.config.get(DRIVER_MAX_FILE_BYTES)
+        text = f"hoodoo {self.ref.properties.name}"
+        return SparkEngine(self.spark, text, here_bytes=here_bytes)
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Rows that are used again: computed once, and dropped when the write ends."""
