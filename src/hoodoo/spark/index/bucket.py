@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
 from hoodoo.config.index import bucket_rule
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
-from hoodoo.model.buckets import BucketRule, bucket_of
-from hoodoo.rows.buckets import bucket_numbers
+from hoodoo.model.buckets import bucket_of
+from hoodoo.spark.bucket_hash import number_buckets
 from hoodoo.spark.columns import GROUP, PLACE
 from hoodoo.spark.prepare import Rows
 from hoodoo.table.snapshot import Snapshot
@@ -25,8 +22,10 @@ _MARK = "#"
 
 def tag(spark: SparkSession, snapshot: Snapshot, rows: Rows) -> DataFrame:
     """Rows with the buckets of their keys; those that tell no partition, for each that there is."""
-    rule = bucket_rule(snapshot.ref.config, snapshot.ref.properties.keys.record_fields)
-    group = sf.concat(sf.lit(_MARK), _numbers(rule).cast("string"))
+    fields = snapshot.ref.properties.keys.record_fields
+    rule = bucket_rule(snapshot.ref.config, fields)
+    numbers = number_buckets(sf.col(RECORD_KEY), rule, fields)
+    group = sf.concat(sf.lit(_MARK), numbers.cast("string"))
     frame = rows.frame.withColumn(GROUP, group)
     if not rows.in_all_partitions:
         return frame.withColumn(PLACE, sf.col(PARTITION_PATH))
@@ -55,17 +54,3 @@ def group_of(number: int) -> str:
 def number_in(group: str) -> int:
     """The bucket that `GROUP` stands for."""
     return int(group.removeprefix(_MARK))
-
-
-def _numbers(rule: BucketRule) -> Column:
-    """Keys, and nothing else of the rows, go through Python for this: Spark has no such hash."""
-
-    def by_arrow(keys: pa.Array) -> pa.Array:
-        return pa.array(bucket_numbers(keys, rule), pa.int32())
-
-    def by_pandas(keys: Any) -> Any:
-        return by_arrow(pa.array(keys, pa.string())).to_pandas()
-
-    if hasattr(sf, "arrow_udf"):  # from Spark 4.1 on
-        return cast(Column, sf.arrow_udf(by_arrow, "int")(RECORD_KEY))
-    return pandas_udf(by_pandas, "int", PandasUDFType.SCALAR)(RECORD_KEY)
