@@ -16,7 +16,7 @@ DAEMON = "spark.python.daemon.module"
 SOCKETS = "spark.python.unix.domain.socket.enabled"
 
 _JOB = """
-import sys
+import os, sys
 from pyspark.sql import SparkSession
 import hoodoo
 
@@ -26,9 +26,10 @@ spark = builder.config("spark.ui.enabled", "false").getOrCreate()
 def seen(_):
     import zipimport
     from hoodoo.spark import archives
-    parent = open(f"/proc/{__import__('os').getppid()}/cmdline").read()
+    parent = open(f"/proc/{os.getppid()}/cmdline").read()
     kept = zipimport.zipimporter.invalidate_caches is archives._read_if_changed
-    return "hoodoo.spark.daemon" in parent, "hoodoo.write.handle" in sys.modules, kept, sys.executable
+    has_hoodoo = "hoodoo.write.handle" in sys.modules
+    return "hoodoo.spark.daemon" in parent, has_hoodoo, kept, sys.executable
 
 print(spark.sparkContext.parallelize([0], 1).map(seen).collect())
 """

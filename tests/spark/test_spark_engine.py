@@ -73,3 +73,14 @@ def test_upsert_by_driver_and_by_tasks_give_the_same_rows(
         found.append(read.sort_by("id").to_pylist())
     assert found[0] == found[1]
     assert {"id": "k7", "v": -7} in found[0]
+
+
+@pytest.mark.parametrize(("count", "is_few"), [(10_000, True), (10_001, False)])
+def test_rows_of_unknown_size_are_collected_if_few(
+    spark: SparkSession, tmp_path: Path, count: int, is_few: bool
+) -> None:
+    listed = spark.createDataFrame([(f"k{n}", n) for n in range(count)], "id string, v long")
+    table = hoodoo.create_table(str(tmp_path / "t"), schema=listed.schema, record_key="id")
+    done = table.upsert(listed.selectExpr("id", "v + 1 AS v"))
+    assert ("collect" in done.timings) is is_few
+    assert sorted(table.to_arrow(columns=["v"])["v"].to_pylist()) == list(range(1, count + 1))

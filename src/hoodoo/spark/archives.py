@@ -24,7 +24,7 @@ _reads_at_once = _read_again is not None and not hasattr(zipimport.zipimporter, 
 def keep_directories() -> None:
     """Let importers of this process read an archive's directory again only where it changed."""
     if _reads_at_once and zipimport.zipimporter.invalidate_caches is not _read_if_changed:
-        zipimport.zipimporter.invalidate_caches = _read_if_changed  # type: ignore[method-assign]  # that is the point
+        setattr(zipimport.zipimporter, "invalidate_caches", _read_if_changed)  # noqa: B010 types differ
         importlib.invalidate_caches()  # from here on it is known which versions were read
 
 

@@ -19,4 +19,4 @@ from hoodoo.spark.worker import settle
 
 if __name__ == "__main__":
     settle()
-    manager()
+    manager()  # type: ignore[no-untyped-call]  # has no types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
@@ -42,9 +43,7 @@ class SparkEngine:
             return LocalEngine().map(task, [_attempted(item, _HERE) for item in items])
         return self._map_in_tasks(task, items)
 
-    def _map_in_tasks(
-        self, task: Callable[[Item], Result], items: Sequence[Item]
-    ) -> list[Result]:
+    def _map_in_tasks(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         context, packed = self._spark.sparkContext, [pickle.dumps(item) for item in items]
         large = {n: context.broadcast(p) for n, p in enumerate(packed) if len(p) > _BROADCAST_BYTES}
         sizes = [_size(item) + len(data) for item, data in zip(items, packed, strict=True)]
@@ -71,7 +70,7 @@ class SparkEngine:
         for outcome in found.values():
             if isinstance(outcome, HoodooError):
                 raise outcome
-        return [found[number] for number in range(len(items))]
+        return [cast(Result, found[number]) for number in range(len(items))]
 
 
 def _size(item: object) -> int:
