@@ -46,7 +46,7 @@ WORLDLY_MODULES = {
 WORLDLY_CALLS = {"open", "print", "input"}
 CLOCKS = {"now", "utcnow", "today"}
 WORLDLY_FOLDERS = {"storage", "env", "engine", "spark", "cli", "console", "testing"}
-READS_ENVIRONMENT = {"cli", "testing"}
+READS_ENVIRONMENT = {"cli", "testing", "hoodoo.spark.configure"}
 
 STDLIB_ONLY = {"errors", "model", "config"}
 HOMES = {
@@ -159,7 +159,7 @@ def world(source: Source) -> Iterator[str]:
     """Nothing but the seam touches files, clocks, chance, threads or the environment."""
     for node in ast.walk(source.tree):
         is_environ = isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")
-        if is_environ and source.folder not in READS_ENVIRONMENT:
+        if is_environ and not READS_ENVIRONMENT & {source.folder, source.module}:
             yield source.complain(node, "only the command line reads the environment")
     if source.folder in WORLDLY_FOLDERS:
         return

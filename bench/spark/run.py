@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+import hoodoo
 from bench.spark import data, figures, session
 from bench.spark.options import Options
 from bench.spark.ours import Hoodoo
@@ -48,7 +49,7 @@ def run(folder: Path, options: Options) -> None:
 @contextmanager
 def _doers(folder: Path, options: Options) -> Iterator[Mapping[str, Doer]]:
     """Who does what: a doer for each side that can be had."""
-    spark = session.start(folder / "own")
+    spark = session.start(folder / "own", configure=hoodoo.configure)
     partitioned = options.partitioned
     own = Runner(
         spark, {"hoodoo": Hoodoo(partitioned=partitioned), "plain": Plain(partitioned=partitioned)}

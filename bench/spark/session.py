@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -24,7 +24,11 @@ COMMON = {
 }
 
 
-def start(scratch: Path, settings: Mapping[str, str] | None = None) -> SparkSession:
+def start(
+    scratch: Path,
+    settings: Mapping[str, str] | None = None,
+    configure: Callable[[SparkSession.Builder], SparkSession.Builder] | None = None,
+) -> SparkSession:
     """The session of this process, on two cores; what it leaves behind is in `scratch`."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -36,6 +40,8 @@ def start(scratch: Path, settings: Mapping[str, str] | None = None) -> SparkSess
     builder = SparkSession.builder.master("local[2]").appName("bench")
     for key, value in {**COMMON, **own, **(settings or {})}.items():
         builder = builder.config(key, value)
+    if configure is not None:
+        builder = configure(builder)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

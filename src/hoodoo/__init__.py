@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from hoodoo.errors import HoodooError
 
 if TYPE_CHECKING:
-    from hoodoo.api import Table, create_table, open_table, register
+    from hoodoo.api import Table, configure, create_table, open_table, register
 
 __version__ = "0.1.0"
-__all__ = ["HoodooError", "Table", "create_table", "open_table", "register"]
+__all__ = ["HoodooError", "Table", "configure", "create_table", "open_table", "register"]
 
 
 def __getattr__(name: str) -> Any:
     # The interface is imported when it is first used: `import hoodoo` itself stays cheap.
-    if name in ("Table", "create_table", "open_table", "register"):
+    if name in __all__:
         from hoodoo import api
 
         return getattr(api, name)

@@ -58,6 +58,20 @@ def open_table(path: PathText, options: Mapping[str, object] | None = None) -> T
     return Table(open_ref(path_text(path), options))
 
 
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """A builder of Spark sessions with the settings that make hoodoo's writes and reads fast.
+
+        spark = hoodoo.configure(SparkSession.builder.master("local[2]")).getOrCreate()
+
+    Workers run this Python (unless `PYSPARK_PYTHON` names another), are forked from a process that
+    has hoodoo imported, and get rows through Unix sockets (Spark 4.1 on). What is set in the
+    builder already, or later, wins. A session without these settings works too, only slower.
+    """
+    from hoodoo.spark.configure import configure as with_settings
+
+    return with_settings(builder)
+
+
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("hoodoo")` and `df.write.format("hoodoo")` known to a session."""
     from hoodoo.spark.ready import register as make_known

@@ -22,6 +22,7 @@ def local_session(place: Path, master: str = "local[2]", **settings: str) -> Spa
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.local.dir": str(place / "local"),
+        "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent.parent),
         **settings,
     }
     builder = SparkSession.builder.master(master).appName("hoodoo tests")

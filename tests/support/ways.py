@@ -10,15 +10,19 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 _BYTES, _KEYS = "hoodie.write.spark.driver.max.bytes", "hoodie.write.spark.driver.max.keys"
+_FILES = "hoodie.write.spark.driver.max.file.bytes"
 
-JOINS = {_BYTES: "0", _KEYS: "0"}
+TASKS = {_FILES: "0"}
+"""What is done per file group is done by tasks."""
+JOINS = {_BYTES: "0", _KEYS: "0", **TASKS}
 """As much data goes: keys are joined with those of the files, rows are shuffled."""
 WAYS: Mapping[str, Mapping[str, str]] = {
-    "rows": {},
-    "keys": {_BYTES: "0"},
+    "driver": {},
+    "rows": TASKS,
+    "keys": {_BYTES: "0", **TASKS},
     "joins": JOINS,
 }
-"""The driver collects the rows; only their keys; nothing."""
+"""The driver does all; it collects the rows; only their keys; nothing."""
 
 
 def from_files(spark: SparkSession, rows: pa.Table, place: Path) -> DataFrame:

@@ -42,6 +42,13 @@ DRIVER_MAX_KEYS = Key(
     "Up to so many rows, the driver collects the keys of larger DataFrames to locate them. 0: "
     "never; keys are joined with those of the files.",
 )
+DRIVER_MAX_FILE_BYTES = Key(
+    "hoodie.write.spark.driver.max.file.bytes",
+    integer(0),
+    32_000_000,
+    "Up to so many bytes of files and rows, what is done per file group (looking for keys, writing "
+    "files) is done by the driver itself rather than by tasks. 0: never.",
+)
 FAIL_ON_FINALIZE_MARKER = Key(
     "hoodie.write.fail.on.finalize.marker",
     boolean,

@@ -17,6 +17,15 @@ class Repeatable(Protocol):
         """The item for this attempt; no two attempts at any item have the same number."""
 
 
+@runtime_checkable
+class Sized(Protocol):
+    """An item that knows how much work it is."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its files and rows, roughly."""
+
+
 class Engine(Protocol):
     """Applies a task to each item. Tasks and items pickle; results come back in order."""
 

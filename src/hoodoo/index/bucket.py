@@ -31,27 +31,26 @@ from hoodoo.table.snapshot import Snapshot
 class BucketIndex:
     """A bucket is one file group of its partition."""
 
-    rule: BucketRule
+    buckets: BucketRule
 
     is_global = False
     searches_files = False
-    has_buckets = True
     asks_footers = False
     compares_ordering = False
 
     def refuse_misfit(self, snapshot: Snapshot) -> None:
         ref = snapshot.ref
         made = bucket_rule_of_table(ref.properties.raw, ref.properties.keys.record_fields)
-        if made is not None and made.count != self.rule.count:
+        if made is not None and made.count != self.buckets.count:
             raise _differs(NUM_BUCKETS.name, ref, str(made.count))
-        if made is not None and made.fields != self.rule.fields:
+        if made is not None and made.fields != self.buckets.fields:
             raise _differs(HASH_FIELDS.name, ref, ",".join(made.fields))
         for slice_ in snapshot.slices():
             number = bucket_of(slice_.group.file_id)
-            if number is None or number >= self.rule.count:
+            if number is None or number >= self.buckets.count:
                 raise ConfigError(
                     key=NUM_BUCKETS.name,
-                    value=self.rule.count,
+                    value=self.buckets.count,
                     reason=f"file group {slice_.group.file_id} is none of these buckets; the first "
                     "write to a table decides whether it has buckets, and how many",
                 )
@@ -66,7 +65,7 @@ class BucketIndex:
         return keep_alive(matches)
 
     def labels(self, keys: pa.Array) -> pa.Array:
-        return pa.array(bucket_numbers(keys, self.rule)).cast(pa.string())
+        return pa.array(bucket_numbers(keys, self.buckets)).cast(pa.string())
 
     def destinations(self, slices: Sequence[FileSlice]) -> dict[Destination, FileSlice]:
         found: dict[Destination, FileSlice] = {}

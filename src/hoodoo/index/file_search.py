@@ -27,7 +27,7 @@ class FileSearch:
 
     is_global = False
     searches_files = True
-    has_buckets = False
+    buckets = None
     asks_footers = False
 
     @property

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from hoodoo.index.matches import Matches, Targets
 from hoodoo.index.slice_keys import KeyRange, SliceKeys
+from hoodoo.model.buckets import BucketRule
 from hoodoo.model.file_group_write import Counts, Destination, FileGroupWrite, Route
 from hoodoo.model.files import FileSlice
 from hoodoo.table.base import SliceRead
@@ -54,8 +55,8 @@ class Index(Protocol):
         """Whether keys are looked for in files; else `labels` tells where they belong."""
 
     @property
-    def has_buckets(self) -> bool:
-        """Whether a label is one file group of its partition, whoever makes it."""
+    def buckets(self) -> BucketRule | None:
+        """How keys make buckets, if labels are their numbers: each is one file group then."""
 
     @property
     def asks_footers(self) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from hoodoo.config.tasks import DRIVER_MAX_BYTES
+from hoodoo.config.tasks import DRIVER_MAX_BYTES, DRIVER_MAX_FILE_BYTES
 from hoodoo.errors import EngineFailed
 from hoodoo.format.schema_types import normalise
 from hoodoo.model.commit import OperationType
@@ -27,6 +28,9 @@ from hoodoo.write import operations
 from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases
 
+_PROBED_ROWS = 10_000
+"""So many rows are few for certain."""
+
 
 def write_collected(
     ref: TableRef, operation: OperationType, given: DataFrame
@@ -38,26 +42,52 @@ def write_collected(
         rows = _collect(own_columns(given), ref.config.get(DRIVER_MAX_BYTES))
     if rows is None:
         return None
-    result = operations.write(ref, operation, rows, SparkEngine(spark, text))
+    engine = SparkEngine(spark, text, here_bytes=ref.config.get(DRIVER_MAX_FILE_BYTES))
+    result = operations.write(ref, operation, rows, engine)
     timings: Mapping[str, float] = {**phases.seconds, **result.timings}
     return replace(result, timings=timings)
 
 
 def _collect(rows: DataFrame, most_bytes: int) -> pa.Table | None:
     """All rows, if that is not much by Spark's own estimate, nor in truth."""
-    if not most_bytes or _expected_bytes(rows) > most_bytes:
+    if not most_bytes:
         return None
     schema = normalise(arrow_schema(rows.schema))
+    if _is_of_unknown_size(rows):
+        found = _arrow(rows.limit(_PROBED_ROWS + 1))
+        if found is not None and found.num_rows > _PROBED_ROWS:
+            return None
+    else:
+        found = _arrow(rows) if _expected_bytes(rows) <= most_bytes else None
+    return conform(found, schema) if found is not None and found.nbytes <= most_bytes else None
+
+
+def _arrow(rows: DataFrame) -> pa.Table | None:
+    """The rows; None if they are far more than was expected."""
     try:
         with translate_spark_errors():
-            table = rows.toArrow()
+            return rows.toArrow()
     except EngineFailed as error:
-        if "maxResultSize" in str(error):  # far more than was expected
+        if "maxResultSize" in str(error):
             return None
         raise
-    return conform(table, schema) if table.nbytes <= most_bytes else None
 
 
 def _expected_bytes(rows: DataFrame) -> int:
-    plan = rows._jdf.queryExecution().optimizedPlan()
-    return int(plan.stats().sizeInBytes())
+    return int(_plan(rows).stats().sizeInBytes())
+
+
+def _is_of_unknown_size(rows: DataFrame) -> bool:
+    """Whether rows come, step by step, from an RDD, of which Spark has no estimate.
+
+    So do rows that are made of a Python list, and the batches of a stream. A few of them cost
+    little, whatever is behind them: tasks stop when they have enough.
+    """
+    plan = _plan(rows)
+    while plan.getClass().getSimpleName() in ("Project", "Filter"):
+        plan = plan.children().apply(0)
+    return bool(plan.getClass().getSimpleName() == "LogicalRDD")
+
+
+def _plan(rows: DataFrame) -> Any:
+    return rows._jdf.queryExecution().optimizedPlan()

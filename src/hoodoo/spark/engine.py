@@ -1,60 +1,88 @@
-"""The engine that runs per-item work on Spark's executors."""
+"""The engine that runs per-item work on Spark's executors, or here if there is little of it."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from hoodoo.engine.base import Item, Repeatable, Result
+from hoodoo.engine.base import Item, Repeatable, Result, Sized
+from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import HoodooError
+from hoodoo.spark.packing import pack
 from hoodoo.spark.session import described, translate_spark_errors
 from hoodoo.spark.worker import attempt
 
-_MOST_IN_A_TASK = 48 << 20
-"""Spark sends a task in one message, of at most 128 MB."""
+_BROADCAST_BYTES = 16 << 20
+"""Larger items are not sent with their task: that is one message, of at most 128 MB."""
+_HERE = 0
 
 
 class SparkEngine:
-    """Runs each item as a task of one Spark job; a task may run more than once."""
+    """Runs items in the tasks of one Spark job, small ones together; a task may run repeatedly.
+
+    Items that tell their sizes, of together no more than `here_bytes`, are run by threads of this
+    process: to send them out would take longer.
+    """
 
     repeats = True
 
-    def __init__(self, spark: SparkSession, purpose: str) -> None:
+    def __init__(self, spark: SparkSession, purpose: str, *, here_bytes: int = 0) -> None:
         self._spark = spark
         self._purpose = purpose
+        self._here_bytes = here_bytes
 
     def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         if not items:
             return []
-        context, packed = self._spark.sparkContext, [pickle.dumps(item) for item in items]
-        large = {n: context.broadcast(p) for n, p in enumerate(packed) if len(p) > _MOST_IN_A_TASK}
-        small = [(n, b"" if n in large else p) for n, p in enumerate(packed)]
+        sizes = [item.size_bytes for item in items if isinstance(item, Sized)]
+        if len(sizes) == len(items) and sum(sizes) <= self._here_bytes:
+            return LocalEngine().map(task, [_attempted(item, _HERE) for item in items])
+        return self._map_in_tasks(task, items)
 
-        def run(numbered: tuple[int, bytes]) -> Result | HoodooError:
-            number, data = numbered
-            return _outcome(task, pickle.loads(large[number].value if number in large else data))
+    def _map_in_tasks(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        context, packed = self._spark.sparkContext, [pickle.dumps(item) for item in items]
+        large = {n: context.broadcast(p) for n, p in enumerate(packed) if len(p) > _BROADCAST_BYTES}
+        sizes = [_size(item) + len(data) for item, data in zip(items, packed, strict=True)]
+        groups = [
+            [(n, b"" if n in large else packed[n]) for n in positions]
+            for positions in pack(sizes, at_least=context.defaultParallelism)
+        ]
+
+        def run(group: list[tuple[int, bytes]]) -> list[tuple[int, Result | HoodooError]]:
+            outcomes: list[tuple[int, Result | HoodooError]] = []
+            for number, data in group:
+                item = pickle.loads(large[number].value if number in large else data)
+                outcomes.append((number, _outcome(task, item)))
+                if isinstance(outcomes[-1][1], HoodooError):
+                    break
+            return outcomes
 
         try:
             with described(self._spark, self._purpose), translate_spark_errors():
-                outcomes = context.parallelize(small, len(small)).map(run).collect()
+                found = dict(context.parallelize(groups, len(groups)).flatMap(run).collect())
         finally:
             for shared in large.values():
                 shared.destroy()
-        return [_result(outcome) for outcome in outcomes]
+        for outcome in found.values():
+            if isinstance(outcome, HoodooError):
+                raise outcome
+        return [cast(Result, found[number]) for number in range(len(items))]
 
 
-def _result(outcome: Result | HoodooError) -> Result:
-    if isinstance(outcome, HoodooError):
-        raise outcome
-    return outcome
+def _size(item: object) -> int:
+    """The bytes that an item has to read, as far as it tells."""
+    return item.size_bytes if isinstance(item, Sized) else 0
+
+
+def _attempted(item: Item, number: int) -> Item:
+    return item.at_attempt(number) if isinstance(item, Repeatable) else item
 
 
 def _outcome(task: Callable[[Item], Result], item: Item) -> Result | HoodooError:
     context = TaskContext.get()
     assert context is not None
-    if isinstance(item, Repeatable):
-        item = item.at_attempt(context.taskAttemptId())
-    return attempt(lambda: task(item))
+    return attempt(lambda: task(_attempted(item, context.taskAttemptId())))

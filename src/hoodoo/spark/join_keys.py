@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
-from hoodoo.index import Index
 from hoodoo.index.matches import IN_NEW, Flags, Matches, Positions, Targets, keep_alive
 from hoodoo.model.file_group_write import NEW
 from hoodoo.rows.merge import are_greater, one_array
+from hoodoo.spark.bucket_hash import number_buckets
 from hoodoo.spark.columns import DELETED, LABEL, PLACE
 from hoodoo.spark.prepare import Rows, one_per_key, ordering_of
 from hoodoo.spark.stored_keys import (
@@ -52,7 +51,7 @@ def tag_new(target: Target, rows: DataFrame) -> DataFrame:
     place = {PLACE: sf.col(PARTITION_PATH)}
     if target.index.searches_files:
         return rows.withColumns({**place, LABEL: sf.lit(NEW)})
-    return rows.withColumns({**place, LABEL: _labels(target.index)})
+    return rows.withColumns({**place, LABEL: _labels(target)})
 
 
 def tag(
@@ -84,7 +83,7 @@ def _tag_by_label(spark: SparkSession, target: Target, rows: Rows, *, deletes: b
     if rows.in_all_partitions:
         places = sorted({destination.partition for destination in present})
         every = spark.createDataFrame(pa.table({PLACE: pa.array(places, pa.string())}))
-        tagged = rows.frame.withColumn(LABEL, _labels(target.index)).crossJoin(sf.broadcast(every))
+        tagged = rows.frame.withColumn(LABEL, _labels(target)).crossJoin(sf.broadcast(every))
     else:
         tagged = tag_new(target, rows.frame)
     if not deletes:
@@ -97,15 +96,12 @@ def _tag_by_label(spark: SparkSession, target: Target, rows: Rows, *, deletes: b
     return tagged.join(known, [PLACE, LABEL], "left_semi")
 
 
-def _labels(index: Index) -> Column:
-    """Keys, and nothing else of the rows, go through Python for this: Spark has no such hash."""
-
-    def by_pandas(keys: Any) -> Any:
-        return index.labels(pa.array(keys, pa.string())).to_pandas()
-
-    if hasattr(sf, "arrow_udf"):  # from Spark 4.1 on
-        return cast(Column, sf.arrow_udf(index.labels, "string")(RECORD_KEY))
-    return pandas_udf(by_pandas, "string", PandasUDFType.SCALAR)(RECORD_KEY)
+def _labels(target: Target) -> Column:
+    """The labels of keys; those of buckets by Spark itself, where it can."""
+    assert target.index.buckets is not None
+    fields = target.ref.properties.keys.record_fields
+    numbers = number_buckets(sf.col(RECORD_KEY), target.index.buckets, fields)
+    return numbers.cast("string")
 
 
 def _tag_by_search(

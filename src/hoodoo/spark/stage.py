@@ -13,11 +13,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from hoodoo.config.write import RECORD_SIZE_ESTIMATE
 from hoodoo.errors import CommitFailed
 from hoodoo.model.commit import OperationType
-from hoodoo.model.file_group_write import Route
+from hoodoo.model.file_group_write import FileGroupWrite, Route
 from hoodoo.model.stats import WriteStat
 from hoodoo.spark.columns import DELETED, HASH, LABEL, PLACE, TASK, WRITE
+from hoodoo.spark.packing import pack
 from hoodoo.spark.placement import leading_numbers
 from hoodoo.spark.session import described, translate_spark_errors
 from hoodoo.spark.tasks import RESULTS, Result, StageTasks, write_bulk, write_file_groups
@@ -30,6 +32,27 @@ _LOWEST, _HASHES = -(2**63), 2**64
 _LOW, _HIGH = "_hoodoo_low", "_hoodoo_high"
 
 
+class TaskNumbers:
+    """The task of each file group of a write; small file groups share one."""
+
+    def __init__(self, writes: Sequence[FileGroupWrite], *, row_bytes: int, at_least: int) -> None:
+        sizes = [_size_bytes(write, row_bytes) for write in writes]
+        tasks = pack(sizes, at_least=at_least, most=_MOST_TASKS)
+        self.count = len(tasks)
+        self._task_of = np.zeros(max(write.index for write in writes) + 1, np.int32)
+        for task, positions in enumerate(tasks):
+            self._task_of[[writes[position].index for position in positions]] = task
+
+    def of(self, writes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The tasks of file groups, by the numbers of their writes."""
+        return self._task_of[writes]
+
+
+def _size_bytes(write: FileGroupWrite, row_bytes: int) -> int:
+    previous = write.previous.size_bytes if write.previous else 0
+    return previous + (write.inserts + write.updates) * row_bytes
+
+
 class RoutedRows(Protocol):
     """Rows of a write, each with the file group that it is for."""
 
@@ -37,8 +60,8 @@ class RoutedRows(Protocol):
     def rows(self) -> int:
         """How many there are."""
 
-    def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
-        """The rows, with `WRITE`, in the task of their file group: its number modulo `tasks`."""
+    def in_tasks(self, spark: SparkSession, tasks: TaskNumbers) -> DataFrame:
+        """The rows, with `WRITE`, in the task of their file group."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +72,7 @@ class ByDestination:
     rows: int
     routes: Sequence[Route]
 
-    def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
+    def in_tasks(self, spark: SparkSession, tasks: TaskNumbers) -> DataFrame:
         """Rows of one destination are shared out by the hash of their key."""
         writes = np.array([route.write for route in self.routes], np.int32)
         lowest = [_LOWEST + _HASHES * route.first // route.of for route in self.routes]
@@ -83,7 +106,7 @@ class ByKey:
     writes: npt.NDArray[np.int32]
     deletes: npt.NDArray[np.bool_] | None = None
 
-    def in_tasks(self, spark: SparkSession, tasks: int) -> DataFrame:
+    def in_tasks(self, spark: SparkSession, tasks: TaskNumbers) -> DataFrame:
         """Each row is joined with where it goes."""
         table = pa.table({self.hash: self.hashes, **_task_columns(self.writes, tasks)})
         if self.deletes is not None:
@@ -92,13 +115,13 @@ class ByKey:
         return _send(routed.drop(self.hash), tasks)
 
 
-def _task_columns(writes: npt.NDArray[np.int32], tasks: int) -> dict[str, pa.Array]:
-    numbers = np.array(leading_numbers(tasks), np.int32)
-    return {WRITE: pa.array(writes), TASK: pa.array(numbers[writes % tasks])}
+def _task_columns(writes: npt.NDArray[np.int32], tasks: TaskNumbers) -> dict[str, pa.Array]:
+    numbers = np.array(leading_numbers(tasks.count), np.int32)
+    return {WRITE: pa.array(writes), TASK: pa.array(numbers[tasks.of(writes)])}
 
 
-def _send(rows: DataFrame, tasks: int) -> DataFrame:
-    return rows.repartition(tasks, TASK).drop(TASK)
+def _send(rows: DataFrame, tasks: TaskNumbers) -> DataFrame:
+    return rows.repartition(tasks.count, TASK).drop(TASK)
 
 
 def write_routed(
@@ -112,10 +135,15 @@ def write_routed(
     """Write rows to the file groups of a planned write."""
     if not assignment.writes:
         return []
-    tasks = min(len(assignment.writes), _MOST_TASKS)
-    writes: dict[int, list[Any]] = {task: [] for task in range(tasks)}
-    for write, read in previous_reads(assignment, context):
-        writes[write.index % tasks].append((write, read))
+    tasks = TaskNumbers(
+        assignment.writes,
+        row_bytes=context.ref.config.get(RECORD_SIZE_ESTIMATE),
+        at_least=spark.sparkContext.defaultParallelism,
+    )
+    writes: dict[int, list[Any]] = {task: [] for task in range(tasks.count)}
+    numbers = tasks.of(np.array([write.index for write in assignment.writes], np.int32))
+    for task, planned in zip(numbers.tolist(), previous_reads(assignment, context), strict=True):
+        writes[task].append(planned)
     deletes = assignment.operation is OperationType.DELETE
     shared = spark.sparkContext.broadcast(StageTasks(context, writes, deletes, combine))
     written = routed.in_tasks(spark, tasks).mapInArrow(

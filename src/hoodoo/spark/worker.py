@@ -8,6 +8,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from hoodoo.errors import HoodooError, StorageError
+from hoodoo.spark.archives import keep_directories
 
 Result = TypeVar("Result")
 
@@ -29,10 +30,11 @@ def attempt(work: Callable[[], Result]) -> Result | HoodooError:
 
 
 def settle() -> None:
-    """Let Arrow take its memory from the system's allocator rather than from its usual one.
+    """Make a worker cheap: what it need not read again it does not, and memory is the system's.
 
     Workers are young, as Spark ends them after a minute without work. Arrow's allocator pays for
     each new page of memory far more than it saves later: a second of four for a file of 100 MB.
     """
+    keep_directories()
     if pa.default_memory_pool().backend_name == _USUAL:
         pa.set_memory_pool(pa.system_memory_pool())

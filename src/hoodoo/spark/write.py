@@ -13,7 +13,13 @@ from functools import partial
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from hoodoo.config.tasks import BULK_INSERT_PARALLELISM, DRIVER_MAX_KEYS, SORT_MODE, SortMode
+from hoodoo.config.tasks import (
+    BULK_INSERT_PARALLELISM,
+    DRIVER_MAX_FILE_BYTES,
+    DRIVER_MAX_KEYS,
+    SORT_MODE,
+    SortMode,
+)
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.errors import InputError
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
@@ -74,7 +80,9 @@ class _Job:
     @property
     def engine(self) -> SparkEngine:
         """Runs what is done per file."""
-        return SparkEngine(self.spark, f"hoodoo {self.ref.properties.name}")
+        here_bytes = self.ref.config.get(DRIVER_MAX_FILE_BYTES)
+        text = f"hoodoo {self.ref.properties.name}"
+        return SparkEngine(self.spark, text, here_bytes=here_bytes)
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Rows that are used again: computed once, and dropped when the write ends."""
@@ -107,7 +115,7 @@ def write(ref: TableRef, operation: OperationType, given: DataFrame) -> CommitRe
     """
     if operation is OperationType.DELETE_PARTITION:
         raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
-    if operation is OperationType.BULK_INSERT and not index_of(ref).has_buckets:
+    if operation is OperationType.BULK_INSERT and index_of(ref).buckets is None:
         return _bulk_insert(ref, given)
     collected = write_collected(ref, operation, given)
     if collected is not None:

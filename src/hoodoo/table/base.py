@@ -102,6 +102,11 @@ class SliceRead:
     rule: ReadRule
     visibility: Visibility
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its files; fewer are read if not all columns are wanted."""
+        return self.slice.size_bytes
+
 
 def read_base(
     env: Env, base: BaseFile, rule: ReadRule, wanted: pa.Schema, *, prune: bool = False

@@ -85,7 +85,7 @@ def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline
     Needs: a Txn.
     """
     strategy = ref.config.get(CONFLICT_STRATEGY)
-    if index_of(ref).has_buckets:
+    if index_of(ref).buckets is not None:
         strategy = ConflictStrategy.BUCKET  # a bucket is one file group, whoever makes it
 
     def owner_of(other: InstantTime) -> str | None:

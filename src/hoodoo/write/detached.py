@@ -89,7 +89,7 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
 def _refuse_unsuited(ref: TableRef) -> None:
     """Rows are written where they are, so nothing can be asked for that moves them."""
     config = ref.config
-    if index_of(ref).has_buckets:
+    if index_of(ref).buckets is not None:
         reason = "with a bucket index, rows must come to the file group of their bucket"
     elif config.get(COMBINE_BEFORE_INSERT):
         reason = f"{COMBINE_BEFORE_INSERT.name}=true: rows of one key must meet"

@@ -53,6 +53,17 @@ class HandleTask:
         same = self.digest or Digest(self.changes.num_rows, self.write.index)
         return replace(self, attempt=number, announced=None, digest=same)
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that are read and merged: the rows, and of the file group what is looked at."""
+        rows = int(self.changes.rows.nbytes)
+        if self.previous is None:
+            return rows
+        read = self.previous.slice
+        if self.write.kind is WriteKind.APPEND:
+            return rows + sum(log.size_bytes for log in read.logs)
+        return rows + read.size_bytes
+
     def outputs(self) -> Outputs:
         """The files of this attempt."""
         return Outputs(

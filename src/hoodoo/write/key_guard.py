@@ -174,7 +174,7 @@ def _promises(ref: TableRef, operation: OperationType) -> bool:
     """Whether a write promises one row a key; two writes of a bucket conflict as it is."""
     if operation is not OperationType.UPSERT or not ref.config.get(KEY_GUARD):
         return False
-    return not index_of(ref).has_buckets
+    return index_of(ref).buckets is None
 
 
 def added_slices(others: Sequence[Other]) -> list[FileSlice]:

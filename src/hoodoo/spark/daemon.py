@@ -1,0 +1,18 @@
+"""The process from which Spark forks its Python workers, with hoodoo imported beforehand.
+
+`spark.python.daemon.module` names this module, and Spark runs it as `python -m`. Imports take most
+of the time that a new worker needs; here they happen once, before the first fork. Nothing that is
+imported may start a thread: a fork has none of them.
+"""
+
+from __future__ import annotations
+
+import pandas  # noqa: F401 PySpark asks for it in each worker that gets Arrow batches
+import pyarrow.parquet  # noqa: F401 see above; the workers' work begins with it
+from pyspark.daemon import manager
+
+from hoodoo.spark.worker import settle
+
+if __name__ == "__main__":
+    settle()
+    manager()  # type: ignore[no-untyped-call]  # has no types
