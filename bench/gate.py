@@ -21,7 +21,7 @@ from hoodoo.env import Env
 from hoodoo.errors import StorageError
 from hoodoo.model import paths
 from hoodoo.storage import open_storage
-from hoodoo.storage.base import Storage
+from hoodoo.storage.storage import Storage
 from hoodoo.storage.traced import Operation, TracedStorage
 from hoodoo.table.ref import open_ref
 from hoodoo.testing.servers import ServerUnavailable, seaweedfs

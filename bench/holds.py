@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodoo.concurrency import locks
-from hoodoo.concurrency.lock import Holder, Lock
+from hoodoo.concurrency.lock_protocol import Holder, Lock
 from hoodoo.table.ref import TableRef
 
 

@@ -95,7 +95,7 @@ LONG_FUNCTION = "def f():\n" + "    x = 1\n" * tidy.FUNCTION_LINES
 
 BROKEN = [
     (tidy.layers, "model/x.py", "import hoodoo.format.avro"),
-    (tidy.layers, "format/x.py", "from hoodoo.storage.base import Storage"),
+    (tidy.layers, "format/x.py", "from hoodoo.storage.storage import Storage"),
     (tidy.layers, "format/x.py", "from hoodoo import rows"),
     (tidy.layers, "table/x.py", "def f():\n    from hoodoo.write import commit"),
     (tidy.layers, "engine/x.py", "from hoodoo.env import Env"),

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
 from hoodoo.model.commit import OperationType

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hoodoo.storage import open_storage
-from hoodoo.storage.base import Storage
 from hoodoo.storage.deadline import monotonic
+from hoodoo.storage.storage import Storage
 
 
 class Timer(Protocol):

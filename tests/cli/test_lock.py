@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import hoodoo
 from hoodoo.cli.main import app
-from hoodoo.concurrency.lock import Lock
+from hoodoo.concurrency.lock_protocol import Lock
 from hoodoo.concurrency.locks import lock_of
 from hoodoo.env import SystemIds
 from hoodoo.errors import LeaseLost

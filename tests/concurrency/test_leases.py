@@ -23,7 +23,7 @@ from support.machines import (
 )
 
 from hoodoo.concurrency.lease import DRIFT_MS
-from hoodoo.concurrency.lock import Holder
+from hoodoo.concurrency.lock_protocol import Holder
 from hoodoo.concurrency.locks import break_lock, held, lock_of
 from hoodoo.concurrency.owner import Owner, holder_of
 from hoodoo.env import Env

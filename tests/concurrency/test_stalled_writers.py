@@ -15,7 +15,7 @@ from hoodoo.format import timeline as codec
 from hoodoo.model import paths
 from hoodoo.model.instant import Action, InstantTime
 from hoodoo.model.plan import CompactionPlan
-from hoodoo.timeline.instants import new_time
+from hoodoo.timeline.txn import new_time
 
 RETRIES = {"hoodie.write.num.retries.on.conflict.failures": 2}
 NEW_GROUPS = {"hoodie.parquet.small.file.limit": 0}

@@ -17,7 +17,7 @@ import pytest
 from support.contender import Contender, contender
 from support.servers import or_skip
 
-from hoodoo.concurrency.lock import Lock
+from hoodoo.concurrency.lock_protocol import Lock
 from hoodoo.concurrency.locks import break_lock, held, lock_of
 from hoodoo.concurrency.zookeeper import ZooKeeperLock, connection, drop_connection, place_of
 from hoodoo.env import SystemIds

@@ -25,8 +25,8 @@ from hoodoo.errors import (
     StorageError,
 )
 from hoodoo.storage import disk, local, open_storage
-from hoodoo.storage.base import Storage
 from hoodoo.storage.local import LocalStorage
+from hoodoo.storage.storage import Storage
 from hoodoo.testing.contract import StorageContract
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from hoodoo.errors import StorageError
 from hoodoo.storage import open_storage
-from hoodoo.storage.base import Storage
 from hoodoo.storage.memory import MemoryStorage
+from hoodoo.storage.storage import Storage
 from hoodoo.testing.contract import StorageContract
 
 

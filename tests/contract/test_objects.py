@@ -16,7 +16,7 @@ import pytest
 
 from hoodoo.errors import ConfigError, NotFound, StorageError
 from hoodoo.storage import client, objects, open_storage, probe_conditions
-from hoodoo.storage.base import Storage
+from hoodoo.storage.storage import Storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.testing.contract import StorageContract
 from hoodoo.testing.proxy import FaultyProxy, faulty_proxy

@@ -10,8 +10,8 @@ import pytest
 
 from hoodoo.errors import AlreadyExists, OutcomeUnknown, StorageError
 from hoodoo.storage import open_storage
-from hoodoo.storage.base import ObjectInfo
 from hoodoo.storage.spooled import SPOOL_BYTES, SpooledWrite
+from hoodoo.storage.storage import ObjectInfo
 from hoodoo.testing.proxy import ANSWER_LOST, faulty_proxy
 from hoodoo.testing.servers import S3Server
 

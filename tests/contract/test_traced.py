@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed
-from hoodoo.storage.base import Storage
 from hoodoo.storage.memory import MemoryStorage
+from hoodoo.storage.storage import Storage
 from hoodoo.storage.traced import Operation, TracedStorage
 from hoodoo.testing.contract import StorageContract
 

@@ -12,7 +12,7 @@ import pytest
 
 from hoodoo.errors import AlreadyExists, OutcomeUnknown, PreconditionFailed, StorageError
 from hoodoo.storage import client, open_storage
-from hoodoo.storage.base import Storage
+from hoodoo.storage.storage import Storage
 from hoodoo.testing.proxy import (
     ANSWER_LOST,
     BREAKS_OFF,

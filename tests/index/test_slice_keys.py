@@ -13,8 +13,8 @@ from support.hand_made import HandMade, at, group
 from hoodoo.errors import FormatError
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.index.slice_keys import KeyRange, find_keys, key_range, search_slice
-from hoodoo.table.base import SliceRead
 from hoodoo.table.read import read_rule, slice_reads
+from hoodoo.table.read_rule import SliceRead
 from hoodoo.table.snapshot import take_snapshot
 
 

@@ -18,7 +18,7 @@ from support.processes import Child, Children, until
 
 import hoodoo
 from hoodoo.concurrency.liveness import take_pulses
-from hoodoo.concurrency.lock import Lock
+from hoodoo.concurrency.lock_protocol import Lock
 from hoodoo.concurrency.locks import lock_of
 from hoodoo.errors import LockTimeout
 from hoodoo.table.ref import TableRef, open_ref

@@ -28,7 +28,7 @@ from hoodoo.api import Table
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import HoodooError
-from hoodoo.storage.base import ObjectInfo, Storage
+from hoodoo.storage.storage import ObjectInfo, Storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
 from hoodoo.write import operations as _warm  # noqa: F401 - imported once, not in each fork

@@ -24,8 +24,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from hoodoo.errors import AlreadyExists
-from hoodoo.storage.base import ObjectInfo
 from hoodoo.storage.local import LocalStorage, LocalWrite
+from hoodoo.storage.storage import ObjectInfo
 from support.processes import Journal, until
 
 DATA = r"^(?!\.hoodie/).*(\.parquet|\.log\.\d+_[\d-]+)$"

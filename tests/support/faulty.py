@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodoo.errors import OutcomeUnknown
-from hoodoo.storage.base import Storage
+from hoodoo.storage.storage import Storage
 
 VERBS = ("create", "put", "replace", "delete", "stat", "read", "read_version")
 

@@ -22,8 +22,8 @@ from hoodoo.model.commit import OperationType
 from hoodoo.model.file_group_write import FileGroupWrite, WriteKind
 from hoodoo.model.instant import InstantTime
 from hoodoo.rows import merge
-from hoodoo.table.base import rule_of
 from hoodoo.table.read import slice_reads
+from hoodoo.table.read_rule import rule_of
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write.assignment import Assignment

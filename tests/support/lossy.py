@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from hoodoo.errors import OutcomeUnknown, StorageError
-from hoodoo.storage.base import ObjectInfo, Storage
+from hoodoo.storage.storage import ObjectInfo, Storage
 from hoodoo.storage.traced import TracedStorage
 
 Result = TypeVar("Result")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hoodoo.concurrency.lock import Lock
+from hoodoo.concurrency.lock_protocol import Lock
 from hoodoo.concurrency.locks import lock_of
 from hoodoo.env import Env
 from hoodoo.format.lease import Lease, decode

@@ -9,7 +9,7 @@ from support.fleet import SCHEMA, Fleet, rows
 
 from hoodoo.api import Table
 from hoodoo.engine.local import LocalEngine
-from hoodoo.storage.base import ObjectInfo
+from hoodoo.storage.storage import ObjectInfo
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.write.detached import begin_detached, commit_detached, write_rows
 

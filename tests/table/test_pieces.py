@@ -14,9 +14,9 @@ from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.model.commit import OperationType
 from hoodoo.storage import open_storage
-from hoodoo.table.base import open_base
 from hoodoo.table.create import create_table
 from hoodoo.table.read import SliceRead, read_slice, slice_pieces, slice_reads
+from hoodoo.table.read_rule import open_base
 from hoodoo.table.ref import TableRef
 from hoodoo.table.scan import select
 from hoodoo.write import operations

@@ -26,8 +26,8 @@ from hoodoo.model.instant import Action, Instant, InstantTime, State, TimelineZo
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.timeline.instants import REMIND_S, new_time
 from hoodoo.timeline.load import instant_path
+from hoodoo.timeline.txn import REMIND_S, new_time
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
 ZONE_KEY = "hoodie.table.timeline.timezone"

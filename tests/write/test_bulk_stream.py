@@ -21,7 +21,7 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import new_file_id
 from hoodoo.model.stats import WriteStat
 from hoodoo.storage.memory import MemoryStorage
-from hoodoo.table.base import rule_of
+from hoodoo.table.read_rule import rule_of
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write import bulk

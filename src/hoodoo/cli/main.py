@@ -17,20 +17,20 @@ import typer
 from typer.core import TyperGroup
 
 from hoodoo import __version__
-from hoodoo.cli import create, demo, lock, look, mend, write
+from hoodoo.cli import create, demo, inspect, lock, repair, write
 from hoodoo.cli.output import print_error, print_line
 from hoodoo.errors import HoodooError
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     create.create,
-    look.show,
-    look.schema,
-    look.timeline,
-    look.files,
-    look.scan,
+    inspect.show,
+    inspect.schema,
+    inspect.timeline,
+    inspect.files,
+    inspect.scan,
     write.write,
-    mend.recover,
-    mend.rollback,
+    repair.recover,
+    repair.rollback,
     demo.demo,
 )
 GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {

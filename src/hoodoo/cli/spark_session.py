@@ -21,7 +21,7 @@ def start_spark(app: str, master: str, settings: Mapping[str, str]) -> Iterator[
         if find_spec(package) is None:
             raise Unsupported(f"this needs {package}: pip install 'hoodoo[spark]'")
     from hoodoo.cli.java import set_java_home
-    from hoodoo.spark.local import session
+    from hoodoo.spark.cli_session import session
 
     set_java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

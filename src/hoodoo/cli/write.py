@@ -73,7 +73,7 @@ def write(
         start_spark("hoodoo write", master, settings) as spark,
         show_progress(spark, f"{op.value} {opened.name}"),
     ):
-        from hoodoo.spark.load import read_files
+        from hoodoo.spark.input_files import read_files
 
         rows = read_files(spark, place, kind.value, opened.schema)
         done = getattr(opened, op.name.lower())(rows)

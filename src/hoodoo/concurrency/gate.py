@@ -35,11 +35,10 @@ from hoodoo.table.properties import changed_properties, decode_properties, read_
 from hoodoo.timeline import transitions
 from hoodoo.timeline.decisions import carry_out
 from hoodoo.timeline.head import drop_staged, prepare_decision, take_head
-from hoodoo.timeline.instants import new_time
 from hoodoo.timeline.load import instant_path, load_rollback_targets
-from hoodoo.timeline.settled import delete_settled
+from hoodoo.timeline.resolve_unknown import delete_surely
 from hoodoo.timeline.timeline import Timeline
-from hoodoo.timeline.txn import Txn
+from hoodoo.timeline.txn import Txn, new_time
 
 log = logging.getLogger("hoodoo.concurrency")
 
@@ -137,7 +136,7 @@ def withdraw(txn: Txn, rollback: Instant, owner: str, check: Callable[[], None])
 
     def reason() -> str:
         check()
-        delete_settled(txn.env, instant_path(txn.paths, replace(rollback, state=State.INFLIGHT)))
+        delete_surely(txn.env, instant_path(txn.paths, replace(rollback, state=State.INFLIGHT)))
         return "it is moot"
 
     _remove(txn, replace(rollback, state=State.REQUESTED), owner, reason)

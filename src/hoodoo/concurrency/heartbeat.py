@@ -28,11 +28,10 @@ from hoodoo.format import json_object
 from hoodoo.model import paths
 from hoodoo.model.attempt import Beat
 from hoodoo.model.instant import InstantTime
-from hoodoo.storage.base import Version
+from hoodoo.storage.storage import Version
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline.instants import new_time
-from hoodoo.timeline.settled import create_settled, delete_settled, replace_settled
-from hoodoo.timeline.txn import Txn
+from hoodoo.timeline.resolve_unknown import create_once, delete_surely, replace_once
+from hoodoo.timeline.txn import Txn, new_time
 
 log = logging.getLogger("hoodoo.concurrency")
 
@@ -110,7 +109,7 @@ class Heartbeat:
         self.stop()
         try:
             self.check()  # an attempt that was overtaken leaves the file to the next one
-            delete_settled(self._env, paths.heartbeat(self.instant))
+            delete_surely(self._env, paths.heartbeat(self.instant))
         except (HeartbeatLost, StorageError) as error:
             log.warning("heartbeat_left instant=%s error=%s", self.instant, error)
 
@@ -182,7 +181,7 @@ def take_over(ref: TableRef, instant: InstantTime, *, kind: str) -> Heartbeat:
     beat = replace(_first_beat(ref, kind), epoch=present.epoch + 1 if present else 1)
     sent_at = env.clock.monotonic()
     try:
-        etag = replace_settled(env, path, json_object.encode(beat), if_match=version.etag)
+        etag = replace_once(env, path, json_object.encode(beat), if_match=version.etag)
     except PreconditionFailed:
         raise HeartbeatLost(f"instant {instant} moved while it was being taken over") from None
     return _beating(env, instant, beat, etag=etag, sent_at=sent_at)
@@ -224,7 +223,7 @@ def _first_beat(ref: TableRef, kind: str) -> Beat:
 
 def _created(env: Env, instant: InstantTime, beat: Beat) -> Heartbeat:
     path, sent_at = paths.heartbeat(instant), env.clock.monotonic()
-    etag = create_settled(env, path, json_object.encode(beat))
+    etag = create_once(env, path, json_object.encode(beat))
     return _beating(env, instant, beat, etag=etag, sent_at=sent_at)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hoodoo.concurrency.lock import Holder
+from hoodoo.concurrency.lock_protocol import Holder
 from hoodoo.concurrency.owner import Owner, holder_of
 from hoodoo.env import Env
 from hoodoo.errors import LeaseLost, Unsupported

@@ -28,7 +28,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.lock import Holder
+from hoodoo.concurrency.lock_protocol import Holder
 from hoodoo.concurrency.owner import Owner, holder_of
 from hoodoo.env import Env, Timer
 from hoodoo.errors import (

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from hoodoo.concurrency.in_process import InProcessLock
 from hoodoo.concurrency.lease import LeaseLock, Terms
-from hoodoo.concurrency.lock import Holder, Lock
+from hoodoo.concurrency.lock_protocol import Holder, Lock
 from hoodoo.concurrency.owner import Owner
 from hoodoo.concurrency.zookeeper import ZooKeeperLock, place_of
 from hoodoo.config.concurrency import (

@@ -22,7 +22,7 @@ from hoodoo.model.files import made_by, parse_data_file
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import MarkerKind, MarkerName
 from hoodoo.model.paths import META, PartitionPath, marker_directory
-from hoodoo.timeline.settled import create_settled, delete_settled
+from hoodoo.timeline.resolve_unknown import create_once, delete_surely
 
 log = logging.getLogger("hoodoo.concurrency")
 
@@ -72,13 +72,13 @@ def announce(
     _ensure(env, f"{directory}/{codec.TYPE_FILE}", codec.TYPE)
     for free in count(number):
         with suppress(AlreadyExists):
-            create_settled(env, f"{directory}/{codec.batch_name(free)}", data)
+            create_once(env, f"{directory}/{codec.batch_name(free)}", data)
             return
 
 
 def _ensure(env: Env, path: str, data: bytes) -> None:
     with suppress(AlreadyExists):
-        create_settled(env, path, data)
+        create_once(env, path, data)
 
 
 def load_markers(env: Env, instant: InstantTime) -> Markers:
@@ -139,7 +139,7 @@ def delete_markers(env: Env, instant: InstantTime) -> None:
     directory = marker_directory(instant)
     paths = [entry.path for entry in env.storage.list(directory, recursive=True)]
     for path in sorted(paths, key=lambda path: (_turn(path.removeprefix(f"{directory}/")), path)):
-        delete_settled(env, path)
+        delete_surely(env, path)
 
 
 def _turn(name: str) -> int:

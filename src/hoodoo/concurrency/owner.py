@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hoodoo.concurrency.lock import Holder
+from hoodoo.concurrency.lock_protocol import Holder
 from hoodoo.env import Env
 
 _LINE = re.compile(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hoodoo.concurrency.lock import Holder
+from hoodoo.concurrency.lock_protocol import Holder
 from hoodoo.concurrency.owner import Owner, holder_of
 from hoodoo.config.concurrency import (
     LOCK_PROVIDER,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
-from hoodoo.engine.base import Item, Result
+from hoodoo.engine.engine import Item, Result
 
 
 class LocalEngine:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hoodoo.index.file_search import FileSearch
 from hoodoo.index.slice_keys import KeyRange, SliceKeys, key_range, search_slice
-from hoodoo.table.base import SliceRead
+from hoodoo.table.read_rule import SliceRead
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from hoodoo.model.buckets import BucketRule, bucket_of
 from hoodoo.model.file_group_write import Counts, Destination
 from hoodoo.model.files import FileSlice
 from hoodoo.rows.buckets import bucket_numbers
-from hoodoo.table.base import SliceRead
+from hoodoo.table.read_rule import SliceRead
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot
 

@@ -17,7 +17,7 @@ from hoodoo.index.slice_keys import KeyRange, SliceKeys, read_keys
 from hoodoo.model.buckets import looks_like_bucket
 from hoodoo.model.file_group_write import NEW, Counts, Destination
 from hoodoo.model.files import FileSlice
-from hoodoo.table.base import SliceRead
+from hoodoo.table.read_rule import SliceRead
 from hoodoo.table.snapshot import Snapshot
 
 

@@ -23,7 +23,7 @@ from hoodoo.index.slice_keys import KeyRange, SliceKeys
 from hoodoo.model.buckets import BucketRule
 from hoodoo.model.file_group_write import Counts, Destination, FileGroupWrite, Route
 from hoodoo.model.files import FileSlice
-from hoodoo.table.base import SliceRead
+from hoodoo.table.read_rule import SliceRead
 from hoodoo.table.snapshot import Snapshot
 
 

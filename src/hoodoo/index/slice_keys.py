@@ -20,8 +20,8 @@ from hoodoo.format.parquet import Footer, open_parquet, read_footer, read_rows
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.files import BaseFile
 from hoodoo.rows import merge
-from hoodoo.table.base import SliceRead, fitted, read_base
 from hoodoo.table.merged import log_blocks, merged_rows
+from hoodoo.table.read_rule import SliceRead, fitted, read_base
 
 Flags = npt.NDArray[np.bool_]
 

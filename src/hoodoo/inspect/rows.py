@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodoo.engine.base import Item, Result
+from hoodoo.engine.engine import Item, Result
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import naming
 from hoodoo.format.parquet import open_parquet

@@ -18,8 +18,8 @@ from hoodoo.model import paths
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline.instants import MAX_AHEAD_MS
 from hoodoo.timeline.load import instant_path, read_metadata
+from hoodoo.timeline.txn import MAX_AHEAD_MS
 from hoodoo.timeline.zone import moment_of
 
 _COMMITS = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)

@@ -38,7 +38,7 @@ from hoodoo.table.strays import delete_files
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline import transitions
 from hoodoo.timeline.load import instant_path, load_rollback_targets, read_plan
-from hoodoo.timeline.settled import delete_settled
+from hoodoo.timeline.resolve_unknown import delete_surely
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
@@ -158,7 +158,7 @@ def drop_moot(txn: Txn, ref: TableRef, rollback: Instant) -> RolledBack | None:
             raise TimelineError(f"what rollback {time} is about is not completed any more")
 
     withdraw(txn, rollback, ref.env.ids.uuid(), check)
-    delete_settled(ref.env, paths.heartbeat(time))
+    delete_surely(ref.env, paths.heartbeat(time))
     return RolledBack(time, time, rollback.action.value, (), is_dropped=True, reason=reason)
 
 
@@ -192,7 +192,7 @@ def carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool = False) -> Ro
     """
     env, done = ref.env, _carry_out(ref, attempt, keep_plan=keep_plan)
     delete_markers(env, done.instant)
-    delete_settled(env, paths.heartbeat(done.instant))
+    delete_surely(env, paths.heartbeat(done.instant))
     attempt.heartbeat.end()
     log.info("rolled_back time=%s by=%s files=%d", done.instant, done.rollback, len(done.files))
     return done

@@ -23,7 +23,7 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
 from hoodoo.recovery.files import announced, present
 from hoodoo.recovery.traces import Traces
-from hoodoo.storage.base import ObjectInfo
+from hoodoo.storage.storage import ObjectInfo
 from hoodoo.table.ref import TableRef
 from hoodoo.table.strays import delete_files, strays_of
 from hoodoo.timeline.head import read_head

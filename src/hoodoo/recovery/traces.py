@@ -14,7 +14,7 @@ from hoodoo.env import Env
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime, is_instant_time
 from hoodoo.model.paths import TimelinePaths
-from hoodoo.storage.base import ObjectInfo
+from hoodoo.storage.storage import ObjectInfo
 from hoodoo.timeline.load import timeline_of
 from hoodoo.timeline.timeline import Timeline
 

@@ -9,7 +9,7 @@ from typing import cast
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from hoodoo.engine.base import Item, Repeatable, Result, Sized
+from hoodoo.engine.engine import Item, Repeatable, Result, Sized
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import HoodooError
 from hoodoo.spark.packing import pack

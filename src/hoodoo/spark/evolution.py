@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from hoodoo.model.files import BaseFile, FileSlice
-from hoodoo.table.base import open_base
+from hoodoo.table.read_rule import open_base
 from hoodoo.table.ref import TableRef
 
 _WIDENED = {

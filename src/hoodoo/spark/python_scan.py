@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
 from hoodoo.spark.worker_python import check_workers
-from hoodoo.table.base import SliceRead
 from hoodoo.table.read import slice_pieces
+from hoodoo.table.read_rule import SliceRead
 
 _TASKS_PER_CORE = 4
 _TASK_BYTES = 128 * 1024 * 1024

@@ -14,8 +14,8 @@ from hoodoo.model.predicate import All, Predicate
 from hoodoo.spark.python_scan import balanced
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
-from hoodoo.table.base import ReadRule
 from hoodoo.table.read import Selection, slice_pieces, slice_reads
+from hoodoo.table.read_rule import ReadRule
 
 _MOST_TASKS = 256
 

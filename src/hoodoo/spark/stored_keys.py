@@ -25,8 +25,8 @@ from hoodoo.spark.native import base_files, is_reachable
 from hoodoo.spark.placement import leading_numbers
 from hoodoo.spark.python_scan import over_slices
 from hoodoo.spark.schema import spark_schema, to_spark
-from hoodoo.table.base import SliceRead
 from hoodoo.table.read import read_rule, read_slice, slice_reads
+from hoodoo.table.read_rule import SliceRead
 from hoodoo.table.snapshot import Snapshot
 from hoodoo.write.locate import ordering_roots
 

@@ -29,7 +29,7 @@ from hoodoo.rows.merge import Changes
 from hoodoo.rows.text import refuse_invalid_text
 from hoodoo.spark.columns import DELETED, HASH, OWN, WRITE
 from hoodoo.spark.worker import attempt
-from hoodoo.table.base import SliceRead
+from hoodoo.table.read_rule import SliceRead
 from hoodoo.write.bulk import StreamTask, write_stream
 from hoodoo.write.context import WriteContext
 from hoodoo.write.handle import HandleTask, run_handle

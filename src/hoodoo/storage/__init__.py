@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hoodoo.errors import ConfigError
-from hoodoo.storage.base import Storage
 from hoodoo.storage.probe import probe_conditions
+from hoodoo.storage.storage import Storage
 from hoodoo.storage.uri import parse_uri
 
 __all__ = ["open_storage", "probe_conditions"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hoodoo.errors import StorageError
-from hoodoo.storage.base import ObjectInfo, PublishedOnExit
+from hoodoo.storage.storage import ObjectInfo, PublishedOnExit
 
 
 class BufferedWrite(PublishedOnExit):

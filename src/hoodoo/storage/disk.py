@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO, TypeVar
 
 from hoodoo.errors import OutcomeUnknown, PreconditionFailed
-from hoodoo.storage.base import ObjectInfo
 from hoodoo.storage.deadline import NEVER, Deadline
+from hoodoo.storage.storage import ObjectInfo
 
 _BUFFER_BYTES = 1 << 20
 _LOCK_WITHIN_S = 30.0

@@ -33,7 +33,6 @@ from hoodoo.errors import (
     UnusablePath,
 )
 from hoodoo.model.paths import META, OWN
-from hoodoo.storage.base import ObjectInfo, PublishedOnExit, Version
 from hoodoo.storage.deadline import NEVER, Deadline
 from hoodoo.storage.disk import (
     Draft,
@@ -47,6 +46,7 @@ from hoodoo.storage.disk import (
     sync_found,
     unlink,
 )
+from hoodoo.storage.storage import ObjectInfo, PublishedOnExit, Version
 from hoodoo.storage.uri import check_directory, check_path, check_range, is_text
 
 if TYPE_CHECKING:

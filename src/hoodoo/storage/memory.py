@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, StorageError
-from hoodoo.storage.base import ObjectInfo, Version, WriteStream
 from hoodoo.storage.buffered import BufferedWrite
+from hoodoo.storage.storage import ObjectInfo, Version, WriteStream
 from hoodoo.storage.uri import TableUri, check_directory, check_path, check_range
 
 if TYPE_CHECKING:

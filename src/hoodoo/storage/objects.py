@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from hoodoo.errors import NotFound, PreconditionFailed
-from hoodoo.storage.base import ObjectInfo, Version, WriteStream
 from hoodoo.storage.client import (
     SMALL_TIMEOUT_S,
     Client,
@@ -21,6 +20,7 @@ from hoodoo.storage.client import (
 from hoodoo.storage.deadline import NEVER, Deadline
 from hoodoo.storage.ranges import TAIL_BYTES, Range, RangeReader
 from hoodoo.storage.spooled import SpooledWrite
+from hoodoo.storage.storage import ObjectInfo, Version, WriteStream
 from hoodoo.storage.uri import (
     TableUri,
     check_object_directory,

@@ -7,7 +7,7 @@ import uuid
 
 from hoodoo.errors import AlreadyExists, PreconditionFailed, StorageError
 from hoodoo.model.paths import PROBES
-from hoodoo.storage.base import Storage
+from hoodoo.storage.storage import Storage
 
 _BY_CONSTRUCTION = ("file://", "memory://")
 

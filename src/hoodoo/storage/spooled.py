@@ -8,7 +8,7 @@ from contextlib import suppress
 from tempfile import SpooledTemporaryFile
 
 from hoodoo.errors import StorageError
-from hoodoo.storage.base import ObjectInfo, PublishedOnExit
+from hoodoo.storage.storage import ObjectInfo, PublishedOnExit
 
 SPOOL_BYTES = 8 << 20
 """What is larger goes to disk: a task may have hundreds of files open."""

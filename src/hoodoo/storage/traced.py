@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from hoodoo.errors import StorageError
-from hoodoo.storage.base import ObjectInfo, PublishedOnExit, Storage, Version, WriteStream
+from hoodoo.storage.storage import ObjectInfo, PublishedOnExit, Storage, Version, WriteStream
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from functools import cache, partial
 
 import pyarrow as pa
 
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError, Unsupported
 from hoodoo.format import timeline as codec
 from hoodoo.format.lsm import ArchivedInstant

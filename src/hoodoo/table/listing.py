@@ -10,7 +10,7 @@ from hoodoo.errors import FormatError
 from hoodoo.model.files import DataFile, parse_data_file
 from hoodoo.model.keys import KeyRule
 from hoodoo.model.paths import META, PARTITION_METADATA, PartitionPath
-from hoodoo.storage.base import ObjectInfo
+from hoodoo.storage.storage import ObjectInfo
 
 
 class Keep(Protocol):

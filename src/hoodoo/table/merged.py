@@ -19,7 +19,7 @@ from hoodoo.format.log.scan import scan_blocks
 from hoodoo.format.parquet import OpenParquet, read_rows
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
-from hoodoo.table.base import (
+from hoodoo.table.read_rule import (
     ReadRule,
     SliceRead,
     base_pieces,

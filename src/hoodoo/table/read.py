@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError
 from hoodoo.model.files import FileSlice
 from hoodoo.model.predicate import Predicate
 from hoodoo.model.slices import Visibility
 from hoodoo.rows.filter import expression
-from hoodoo.table.base import (
+from hoodoo.table.merged import merged_pieces
+from hoodoo.table.read_rule import (
     ReadRule,
     SliceRead,
     base_pieces,
@@ -22,7 +23,6 @@ from hoodoo.table.base import (
     open_base,
     rule_of,
 )
-from hoodoo.table.merged import merged_pieces
 from hoodoo.table.snapshot import Snapshot
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError
 from hoodoo.model.files import FileSlice
 from hoodoo.rows.filter import as_predicate

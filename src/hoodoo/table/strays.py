@@ -11,7 +11,7 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
-from hoodoo.timeline.settled import delete_settled
+from hoodoo.timeline.resolve_unknown import delete_surely
 from hoodoo.timeline.timeline import Timeline
 
 
@@ -41,6 +41,6 @@ def delete_files(env: Env, files: Iterable[str]) -> set[str]:
     deleted = set()
     for path in sorted(set(files)):
         with suppress(UnusablePath):
-            delete_settled(env, path)
+            delete_surely(env, path)
             deleted.add(path)
     return deleted

@@ -13,7 +13,7 @@ import pytest
 
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, StorageError, UnusablePath
 from hoodoo.model.paths import join
-from hoodoo.storage.base import Storage
+from hoodoo.storage.storage import Storage
 from hoodoo.testing.races import MEGABYTE, StorageRaces
 
 ODD_NAMES = [

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed
-from hoodoo.storage.base import Storage, Version
+from hoodoo.storage.storage import Storage, Version
 
 MEGABYTE = 1 << 20
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from hoodoo.errors import HoodooError, StorageError
 from hoodoo.storage import open_storage
-from hoodoo.storage.base import Storage
+from hoodoo.storage.storage import Storage
 
 _ACCESS_KEY = "testkey"
 _SECRET_KEY = "testsecret"

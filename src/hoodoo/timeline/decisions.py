@@ -22,7 +22,7 @@ from hoodoo.model import paths
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import State
 from hoodoo.timeline.head import content_of
-from hoodoo.timeline.settled import create_settled, delete_settled, replace_settled
+from hoodoo.timeline.resolve_unknown import create_once, delete_surely, replace_once
 from hoodoo.timeline.timeline import Timeline
 
 log = logging.getLogger("hoodoo.timeline")
@@ -38,7 +38,7 @@ def carry_out(env: Env, decision: Decision, *, within_s: float | None = None) ->
     """
     match decision.kind:
         case DecisionKind.REMOVE:
-            delete_settled(env, decision.path)
+            delete_surely(env, decision.path)
             return True
         case DecisionKind.PROPERTIES:
             return _replace_properties(env, decision)
@@ -49,7 +49,7 @@ def carry_out(env: Env, decision: Decision, *, within_s: float | None = None) ->
 def _create(env: Env, decision: Decision, within_s: float | None) -> bool:
     data = content_of(env.storage, decision)
     try:
-        create_settled(env, decision.path, data, within_s=within_s)
+        create_once(env, decision.path, data, within_s=within_s)
     except AlreadyExists:
         if env.storage.read(decision.path) != data:
             raise IllegalTransition(f"{decision.path} is there, with another content") from None
@@ -91,7 +91,7 @@ def _replace_properties(env: Env, decision: Decision) -> bool:
         if _has_properties(present.data, decision):
             return False
         try:
-            replace_settled(env, paths.PROPERTIES, data, if_match=present.etag)
+            replace_once(env, paths.PROPERTIES, data, if_match=present.etag)
         except PreconditionFailed:
             continue
         return True

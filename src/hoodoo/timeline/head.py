@@ -26,7 +26,7 @@ from hoodoo.format import json_object
 from hoodoo.model import paths
 from hoodoo.model.decision import Decision, DecisionKind, Head
 from hoodoo.model.instant import InstantTime
-from hoodoo.storage.base import Storage
+from hoodoo.storage.storage import Storage
 
 log = logging.getLogger("hoodoo.timeline")
 

@@ -14,7 +14,7 @@ from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import instant_name, parse_instant
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.model.plan import RollbackPlan
-from hoodoo.storage.base import ObjectInfo
+from hoodoo.storage.storage import ObjectInfo
 from hoodoo.timeline.timeline import Timeline
 
 # A write reads the timeline several times, and the next write reads nearly the same again.

@@ -8,10 +8,9 @@ from dataclasses import replace
 from hoodoo.errors import AlreadyCommitted, AlreadyExists, IllegalTransition
 from hoodoo.format import timeline as codec
 from hoodoo.model.instant import LEGAL_TRANSITIONS, Action, Instant, InstantTime, State
-from hoodoo.timeline.instants import new_time
 from hoodoo.timeline.load import instant_path
-from hoodoo.timeline.settled import create_settled, delete_settled
-from hoodoo.timeline.txn import Txn
+from hoodoo.timeline.resolve_unknown import create_once, delete_surely
+from hoodoo.timeline.txn import Txn, new_time
 
 log = logging.getLogger("hoodoo.timeline")
 
@@ -61,9 +60,9 @@ def remove(txn: Txn, instant: Instant, *, keep_plan: bool = False) -> None:
     Order: inflight file, then requested file.
     Crash: a requested instant is left; the rollback that removes it is still pending.
     """
-    delete_settled(txn.env, instant_path(txn.paths, replace(instant, state=State.INFLIGHT)))
+    delete_surely(txn.env, instant_path(txn.paths, replace(instant, state=State.INFLIGHT)))
     if not keep_plan:
-        delete_settled(txn.env, instant_path(txn.paths, replace(instant, state=State.REQUESTED)))
+        delete_surely(txn.env, instant_path(txn.paths, replace(instant, state=State.REQUESTED)))
     log.info("removed time=%s action=%s", instant.requested_time, instant.action.value)
 
 
@@ -89,7 +88,7 @@ def _create(txn: Txn, instant: Instant, metadata: codec.Metadata | None) -> None
     path = instant_path(txn.paths, instant)
     data = b"" if metadata is None else codec.encode(metadata)
     try:
-        create_settled(txn.env, path, data)
+        create_once(txn.env, path, data)
     except AlreadyExists:
         raise IllegalTransition(f"{path} is already there: another writer made it") from None
     log.info(

@@ -1,20 +1,37 @@
 """`Txn`: proof that the caller holds the table's lock.
 
 Whatever must run under the lock takes a `Txn` as its first argument, so the type shows that it
-is held. Only `hoodoo.concurrency.transaction` makes one.
+is held. Only `hoodoo.concurrency.transaction` makes one. `new_time` draws instant times that only
+ever grow, even when a clock jumps back or an hour comes twice.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from hoodoo.env import Env
 from hoodoo.model.decision import Head
-from hoodoo.model.instant import InstantTime
+from hoodoo.model.instant import InstantTime, TimelineZone, from_wall_ms, next_time, to_wall_ms
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.zone import now_wall_ms
+
+log = logging.getLogger("hoodoo.timeline")
+
+MAX_AHEAD_MS = 10 * 60_000
+REMIND_S = 3600.0
+
+_CAUSES = {
+    TimelineZone.UTC: "check the clock and the time zone of this machine and of other writers",
+    TimelineZone.LOCAL: "check the clock and the time zone (TZ) of this process and of other "
+    "writers: instants of this table are in local time (hoodie.table.timeline.timezone=LOCAL), so "
+    "all its writers must run in one time zone; harmless only in the hour that the end of summer "
+    "time repeats",
+}
+_warned_at: dict[str, float] = {}
 
 
 class Fence(Protocol):
@@ -70,3 +87,31 @@ class Txn:
         """The latest time that any instant of the table is known to have, archived ones too."""
         times = filter(None, (self.timeline.newest_time, self.head.latest))
         return max(times, default=None)
+
+
+def new_time(txn: Txn, *, after: InstantTime | None = None) -> InstantTime:
+    """A time later than every time on the timeline, and than `after`.
+
+    Needs: a Txn, so that nobody else draws a time meanwhile.
+    """
+    newest = max(filter(None, (txn.newest_time, after)), default=None)
+    now_ms = now_wall_ms(txn.env.clock, txn.paths.zone)
+    if newest is not None and newest > from_wall_ms(now_ms + MAX_AHEAD_MS):
+        _warn(txn, newest, ahead_ms=to_wall_ms(newest) - now_ms)
+    return next_time(now_ms, after=newest)
+
+
+def _warn(txn: Txn, newest: InstantTime, *, ahead_ms: int) -> None:
+    """Tell that someone's clock is wrong; of one table at most once an hour."""
+    table, now_s = txn.env.storage.uri, txn.env.clock.monotonic()
+    if now_s - _warned_at.get(table, float("-inf")) < REMIND_S:
+        return
+    _warned_at[table] = now_s
+    log.warning(
+        "newest_instant_ahead_of_clock table=%s newest=%s ahead_minutes=%d: new times follow it; "
+        "ages and retention by hours are off until the clock catches up; %s",
+        table,
+        newest,
+        ahead_ms // 60_000,
+        _CAUSES[txn.paths.zone],
+    )

@@ -14,7 +14,7 @@ from hoodoo.model.files import FileGroupId
 from hoodoo.model.names import BaseFileName, FileId, MarkerKind
 from hoodoo.model.paths import PartitionPath, join
 from hoodoo.model.stats import WriteStat
-from hoodoo.storage.base import WriteStream
+from hoodoo.storage.storage import WriteStream
 from hoodoo.write.meta_columns import named, stored_schema
 from hoodoo.write.outputs import Outputs
 

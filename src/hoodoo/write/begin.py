@@ -22,9 +22,8 @@ from hoodoo.model.stats import NO_COMMIT, WriteStat, by_partition
 from hoodoo.model.table import TableType
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline import transitions
-from hoodoo.timeline.instants import new_time
 from hoodoo.timeline.timeline import Timeline
-from hoodoo.timeline.txn import Txn
+from hoodoo.timeline.txn import Txn, new_time
 from hoodoo.write.assignment import Assignment
 
 _REPLACING = frozenset(

@@ -10,7 +10,7 @@ from hoodoo.concurrency.gate import publish
 from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.concurrency.rebase import rebase_schema
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.errors import LeaseLost, NoSuchTable, TableChanged, Unsupported
 from hoodoo.format.schema import avro_from_arrow, without_meta_fields
 from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata

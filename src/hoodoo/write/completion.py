@@ -10,7 +10,7 @@ from hoodoo.format.completion import Completion, Digest, decode_completion, enco
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime
 from hoodoo.table.strays import delete_files
-from hoodoo.timeline.settled import create_settled
+from hoodoo.timeline.resolve_unknown import create_once
 
 __all__ = [
     "Completion",
@@ -31,7 +31,7 @@ def complete(env: Env, instant: InstantTime, epoch: int, done: Completion) -> Co
     """
     path = paths.completion(instant, epoch, done.handle)
     try:
-        create_settled(env, path, encode_completion(done))
+        create_once(env, path, encode_completion(done))
     except AlreadyExists:
         winner = load_completion(env, instant, epoch, done.handle)
         return winner or done  # gone meanwhile: the instant has ended, as this one will find out

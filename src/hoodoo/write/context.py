@@ -20,7 +20,7 @@ from hoodoo.config.write import (
 from hoodoo.format.key_summary import BloomOptions
 from hoodoo.format.parquet import ParquetOptions
 from hoodoo.model.instant import InstantTime
-from hoodoo.table.base import ReadRule
+from hoodoo.table.read_rule import ReadRule
 from hoodoo.table.ref import TableRef
 
 

@@ -18,7 +18,7 @@ from hoodoo.concurrency.heartbeat import Heartbeat
 from hoodoo.concurrency.resume import resume
 from hoodoo.config.tasks import SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.errors import CommitUnknown, HeartbeatLost, Unsupported
 from hoodoo.index import index_of
 from hoodoo.model.attempt import Beat

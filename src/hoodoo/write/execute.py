@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hoodoo.concurrency.markers import delete_markers
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.env import Env
 from hoodoo.errors import CommitUnknown, StorageError
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields
@@ -17,8 +17,8 @@ from hoodoo.model.file_group_write import FileGroupWrite
 from hoodoo.model.instant import Instant
 from hoodoo.model.stats import WriteStat
 from hoodoo.recovery.recover import abandon
-from hoodoo.table.base import SliceRead, rule_of
 from hoodoo.table.read import slice_reads
+from hoodoo.table.read_rule import SliceRead, rule_of
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assignment import Assignment
 from hoodoo.write.begin import Begun, begin

@@ -12,7 +12,7 @@ from hoodoo.format.completion import Final, decode_final, encode_final
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.stats import WriteStat
-from hoodoo.timeline.settled import create_settled, delete_settled, replace_settled
+from hoodoo.timeline.resolve_unknown import create_once, delete_surely, replace_once
 
 log = logging.getLogger("hoodoo.write")
 
@@ -39,12 +39,12 @@ def finalize(
     check_written(env, stats)
     strays = sorted(load_markers(env, instant).paths - _named(stats))
     for path in strays:
-        delete_settled(env, path)
+        delete_surely(env, path)
     if strays:
         log.warning("strays_removed time=%s files=%s", instant, strays)
     if repeats:
         data = encode_final(Final(epoch, tuple(stats)))
-        replace_settled(env, paths.final(instant), data, if_match=etag)
+        replace_once(env, paths.final(instant), data, if_match=etag)
     return stats
 
 
@@ -63,13 +63,13 @@ def _begin(env: Env, instant: InstantTime, epoch: int) -> str:
     """Put the finalize marker, in place of that of an earlier attempt; its etag."""
     path, data = paths.final(instant), encode_final(Final(epoch))
     try:
-        return create_settled(env, path, data)
+        return create_once(env, path, data)
     except AlreadyExists:
         etag = env.storage.stat(path).etag
         present = read_final(env, instant)
     if present is None or present.epoch >= epoch:
         raise CommitFailed(f"instant {instant} is being finalized by someone else")
-    return replace_settled(env, path, data, if_match=etag)
+    return replace_once(env, path, data, if_match=etag)
 
 
 def check_written(env: Env, stats: Sequence[WriteStat]) -> None:

@@ -19,8 +19,8 @@ from hoodoo.model.names import BaseFileName, LogFileName, MarkerKind, MarkerName
 from hoodoo.model.paths import join
 from hoodoo.model.stats import RuntimeStats, WriteStat
 from hoodoo.rows.merge import Changes
-from hoodoo.table.base import SliceRead
 from hoodoo.table.merged import deleted_keys
+from hoodoo.table.read_rule import SliceRead
 from hoodoo.write.base_files import BaseFiles
 from hoodoo.write.context import WriteContext
 from hoodoo.write.exactly_once import Made, write_once

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hoodoo.concurrency.conflict import TRY_AGAIN, Other, Touch
 from hoodoo.config.concurrency import KEY_GUARD
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.errors import WriteConflict
 from hoodoo.format.schema import RECORD_KEY, with_meta_fields
 from hoodoo.index import index_of
@@ -29,7 +29,7 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.model.slices import Visibility, file_groups
 from hoodoo.model.stats import WriteStat
 from hoodoo.rows import merge
-from hoodoo.table.base import SliceRead, read_base, rule_of
+from hoodoo.table.read_rule import SliceRead, read_base, rule_of
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assignment import Assignment
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.index import Index
 from hoodoo.index.matches import IN_NEW, Flags, Matches, Positions, Targets, keep_alive
@@ -22,8 +22,8 @@ from hoodoo.model.files import FileSlice
 from hoodoo.model.merge import MergeRule
 from hoodoo.model.paths import PartitionPath
 from hoodoo.rows import merge
-from hoodoo.table.base import SliceRead
 from hoodoo.table.read import read_rule, read_slice, slice_reads
+from hoodoo.table.read_rule import SliceRead
 from hoodoo.table.snapshot import Snapshot
 from hoodoo.write.assignment import Target
 from hoodoo.write.prepare import Incoming

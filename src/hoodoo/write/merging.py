@@ -15,8 +15,8 @@ from hoodoo.format.parquet import OpenParquet, known_keys, read_rows
 from hoodoo.format.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes, Merger
-from hoodoo.table.base import SliceRead, base_pieces, fitted, open_base
 from hoodoo.table.merged import merged_pieces
+from hoodoo.table.read_rule import SliceRead, base_pieces, fitted, open_base
 from hoodoo.write.context import WriteContext
 from hoodoo.write.meta_columns import repeated, stored_schema, with_meta
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hoodoo.config.key import Key
 from hoodoo.config.write import COMBINE_BEFORE_INSERT, COMBINE_BEFORE_UPSERT
-from hoodoo.engine.base import Engine
+from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError
 from hoodoo.model.commit import OperationType
 from hoodoo.model.paths import PartitionPath

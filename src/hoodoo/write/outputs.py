@@ -11,8 +11,8 @@ from hoodoo.format import partition_metadata
 from hoodoo.model.names import BaseFileName, LogFileName, MarkerKind, MarkerName, WriteToken
 from hoodoo.model.names import write_token as token_of
 from hoodoo.model.paths import PARTITION_METADATA, PartitionPath, join
-from hoodoo.storage.base import WriteStream
-from hoodoo.timeline.settled import delete_settled
+from hoodoo.storage.storage import WriteStream
+from hoodoo.timeline.resolve_unknown import delete_surely
 from hoodoo.write.context import WriteContext
 
 _BATCHES_OF_A_HANDLE = 1_000  # more are possible, and collide with those of the next handle
@@ -90,7 +90,7 @@ class Outputs:
     def withdraw(self) -> None:
         """Delete what was published; nobody may have been told of it."""
         for path in self._published:
-            delete_settled(self.context.ref.env, path)
+            delete_surely(self.context.ref.env, path)
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hoodoo.engine.base import Item, Result
+from hoodoo.engine.engine import Item, Result
 from hoodoo.env import Env
 from hoodoo.errors import EngineFailed, HoodooError, StorageError
 from hoodoo.storage.traced import TracedStorage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hoodoo.storage.base import ObjectInfo, Storage, Version, WriteStream
 from hoodoo.storage.buffered import BufferedWrite
+from hoodoo.storage.storage import ObjectInfo, Storage, Version, WriteStream
 from hoodoo.testing.sim.network import Network
 from hoodoo.testing.sim.stage import SimProcess
 

@@ -24,7 +24,7 @@ from hoodoo.testing.sim.seeded import Chances
 from hoodoo.testing.sim.stage import Settings, Violation
 from hoodoo.testing.sim.tables import IN_FLIGHT_MS, OPTIONS, TableScenario, Write
 from hoodoo.testing.sim.world import Action, World
-from hoodoo.timeline.instants import new_time
+from hoodoo.timeline.txn import new_time
 
 _LATE = Settings(in_flight_ms=IN_FLIGHT_MS, no_limit_below=f"{paths.META}/")
 _LATE_CHANCES = Chances(

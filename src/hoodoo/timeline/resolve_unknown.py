@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 _PAUSE_S = 0.2
 
 
-def create_settled(env: Env, path: str, data: bytes, *, within_s: float | None = None) -> str:
+def create_once(env: Env, path: str, data: bytes, *, within_s: float | None = None) -> str:
     """Make a new object with exactly these bytes, once; its etag. No request is sent later.
 
     Raises `AlreadyExists` if another's bytes are there; `OutcomeUnknown` if a request got no
@@ -31,10 +31,10 @@ def create_settled(env: Env, path: str, data: bytes, *, within_s: float | None =
     def send(left_s: float | None) -> str:
         return env.storage.create(path, data, within_s=left_s).etag
 
-    return _settle(env, path, data, send, within_s)
+    return _resolve(env, path, data, send, within_s)
 
 
-def replace_settled(env: Env, path: str, data: bytes, *, if_match: str) -> str:
+def replace_once(env: Env, path: str, data: bytes, *, if_match: str) -> str:
     """Overwrite the version with this etag, once; the new etag.
 
     `data` differs from every version before. Raises `PreconditionFailed`, `OutcomeUnknown`.
@@ -43,10 +43,10 @@ def replace_settled(env: Env, path: str, data: bytes, *, if_match: str) -> str:
     def send(left_s: float | None) -> str:
         return env.storage.replace(path, data, if_match=if_match, within_s=left_s).etag
 
-    return _settle(env, path, data, send, None)
+    return _resolve(env, path, data, send, None)
 
 
-def delete_settled(env: Env, path: str) -> None:
+def delete_surely(env: Env, path: str) -> None:
     """Remove an object; deleting twice does no harm, so lost answers are asked for again."""
     for attempt in range(_ATTEMPTS):
         if attempt:
@@ -59,7 +59,7 @@ def delete_settled(env: Env, path: str) -> None:
     raise OutcomeUnknown(path)
 
 
-def _settle(
+def _resolve(
     env: Env,
     path: str,
     data: bytes,
