@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Hashable
 from dataclasses import fields
 from enum import Enum
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -46,10 +45,15 @@ def _plain(value: object) -> object:
     return value.value if isinstance(value, Enum) else value
 
 
-@cache
+_READERS: dict[type[Any], tuple[tuple[str, _Read], ...]] = {}
+
+
 def _readers(kind: type[Any]) -> tuple[tuple[str, _Read], ...]:
-    """The fields of a class, with what reads the member of each."""
-    return tuple((name, _reader(hint)) for name, hint in get_type_hints(kind).items())
+    """The fields of a class, with what reads the member of each; worked out once."""
+    if kind not in _READERS:
+        hints = get_type_hints(kind)
+        _READERS[kind] = tuple((name, _reader(hint)) for name, hint in hints.items())
+    return _READERS[kind]
 
 
 def _reader(hint: Any) -> _Read:

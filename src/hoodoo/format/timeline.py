@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable
-from functools import lru_cache
-from typing import Any, TypeVar, cast
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 from hoodoo.errors import FormatError, Unsupported
 from hoodoo.format import avro, records
@@ -130,12 +130,10 @@ def decode_as(data: bytes, kind: type[T]) -> T:
     """A file that is known to hold this kind of metadata."""
     if not data:
         raise FormatError(f"empty, where {kind.__name__} is expected")
-    if len(data) <= _SMALL_BYTES:
-        return cast(T, _decode_small(data, cast(Hashable, kind)))
-    return _decode(data, kind)
+    return _decode_small(kind)(data) if len(data) <= _SMALL_BYTES else _decode(kind, data)
 
 
-def _decode(data: bytes, kind: type[T]) -> T:
+def _decode(kind: type[T], data: bytes) -> T:
     if issubclass(kind, CommitMetadata) and not data.startswith(avro.MAGIC):
         return from_record(kind, _json(data))
     name, record = avro.read_one(data)
@@ -145,7 +143,14 @@ def _decode(data: bytes, kind: type[T]) -> T:
 
 
 # A write reads the last commits several times, for its snapshot, at the gate, after a conflict.
-_decode_small = lru_cache(maxsize=128)(_decode)
+_SMALL: dict[type[Any], Callable[[bytes], Any]] = {}
+
+
+def _decode_small(kind: type[T]) -> Callable[[bytes], T]:
+    """What decodes small files of a kind, and remembers some."""
+    if kind not in _SMALL:
+        _SMALL[kind] = lru_cache(maxsize=64)(partial(_decode, kind))
+    return _SMALL[kind]
 
 
 def _json(data: bytes) -> Any:

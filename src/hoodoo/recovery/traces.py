@@ -53,7 +53,8 @@ def load_traces(env: Env, where: TimelinePaths) -> Traces:
 
 
 def _in(entries: Sequence[ObjectInfo], directory: str) -> list[ObjectInfo]:
-    return [entry for entry in entries if entry.path.startswith(f"{directory}/")]
+    below = f"{directory}/"
+    return [entry for entry in entries if entry.path.startswith(below)]
 
 
 def _below(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from hoodoo.errors import ConfigError, InputError, StorageError, UnusablePath
@@ -78,6 +79,7 @@ def parse_uri(uri: str) -> TableUri:
     return TableUri(scheme, place, path)
 
 
+@lru_cache(maxsize=1 << 12)  # asked before each operation, for the same few paths
 def check_path(path: str) -> str:
     """`path` if it can name an object below a base path. Raises `UnusablePath`."""
     if not path or "\0" in path or _has_bad_segment(path) or not is_text(path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 MUTATIONS = frozenset({"create", "put", "replace", "delete", "open_write"})
 LISTINGS = frozenset({"list", "list_directories"})
@@ -13,8 +14,7 @@ class Crashed(BaseException):
     """The power of this process is off: whatever it does from now on raises this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """A storage operation that an actor asks for; its `number` counts those of the actor."""
 
     process: str

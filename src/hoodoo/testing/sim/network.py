@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 Watcher = Callable[[Operation], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Answer(Generic[Result]):
     value: Result | None
     error: StorageError | None
@@ -53,10 +53,11 @@ class Network:
         fault = stage.fault(operation)
         asked_ms = stage.now_ms
         stage.wait(actor, asked_ms + self._befall(actor, fault), stays=True, what=verb)
-        is_sent_now = fault is not None and fault.kind is Kind.PAUSE and path.startswith(_PROTOCOL)
-        is_late = self._is_late(operation, stage.now_ms - asked_ms)
-        if operation.mutates and is_late and not is_sent_now:
-            self._lose(actor, operation, "never landed: too late")
+        waited_ms = stage.now_ms - asked_ms
+        if waited_ms and operation.mutates and self._is_late(operation, waited_ms):
+            pauses = fault is not None and fault.kind is Kind.PAUSE
+            if not (pauses and path.startswith(_PROTOCOL)):
+                self._lose(actor, operation, "never landed: too late")
         if actor.interrupt_ms is not None and actor.interrupt_ms <= stage.now_ms:
             actor.interrupt_ms = None
             self._tell(actor, operation, "interrupted before it")
@@ -72,6 +73,8 @@ class Network:
 
     def _befall(self, actor: Actor, fault: Fault | None) -> int:
         """Faults that come ahead of the operation; tells how long its request is held up."""
+        if fault is None:
+            return 0
         match fault:
             case Fault(Kind.SLOW_REQUEST, ms):
                 return ms

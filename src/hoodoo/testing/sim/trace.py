@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from hoodoo.testing.sim.faults import Operation
 
 
+@lru_cache(maxsize=1 << 10)
 def process_of(actor: str) -> str:
     """The process of an actor: `a` of `a`, of `a/one` and of the timer `a~1`."""
     return re.split("[/~]", actor, maxsplit=1)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One move of one actor, or something that befell it (which has no number)."""
 
     number: int | None
