@@ -127,8 +127,16 @@ class Run:
         except PeerError as error:
             if REFUSAL not in str(error):
                 raise
+            self.roll_back_refused_write()
             return False
         return True
+
+    def roll_back_refused_write(self) -> None:
+        """Take away what Hudi left pending: as a single writer it cannot, once we have written."""
+        table = hoodoo.open_table(str(self.place))
+        for one in table.timeline():
+            if one.action == "replacecommit" and not one.completion_time:
+                table.rollback(one.requested_time, force=True)
 
     def spare_hudi(self, step: Step) -> Step:
         """The step without rows that Hudi 1.2.0 spoils on a MOR table, see docs/compatibility.md.
