@@ -12,7 +12,7 @@ import pyarrow as pa
 from beside import ALONE
 from history_model import Key, Model, update_note
 from history_steps import Row, Setting, Step
-from peer_client import Peer
+from peer_client import Peer, PeerError
 from peer_tables import CLUSTER, COMMIT_TIME, COMPACT, LOG_FORMAT, OPERATION, ORDERING, TYPE
 from pyspark.sql import SparkSession
 from same_rows import assert_same_rows
@@ -60,6 +60,7 @@ NO_SERVICES = {
 }
 OVERWRITE = {"hoodie.datasource.overwrite.mode": "dynamic"}
 DROP = "hoodie.datasource.write.partitions.to.delete"
+REFUSAL = "HoodieDeletePartitionPendingTableServiceException"
 # What a session of Hudi's SQL must not be told: it knows this from the table.
 OF_THE_TABLE = ("hoodie.datasource.", "hoodie.table.", "hoodie.write.record.merge")
 
@@ -112,11 +113,30 @@ class Run:
         """One step, on the table and in the model; all readers are asked if it says so."""
         step = self.spare_hudi(step)
         with self.at_home():
-            if step.rows:
-                _WRITERS[step.writer](self, step)
-            self.model.apply(step)
+            if self.write(step):
+                self.model.apply(step)
             if step.is_checked or self.model.unsure:
                 self.check(step.zone)
+
+    def write(self, step: Step) -> bool:
+        """Whether the step happened: it may have no rows, or be one that Hudi refuses."""
+        if not step.rows:
+            return False
+        try:
+            _WRITERS[step.writer](self, step)
+        except PeerError as error:
+            if REFUSAL not in str(error):
+                raise
+            self.roll_back_refused_write()
+            return False
+        return True
+
+    def roll_back_refused_write(self) -> None:
+        """Take away what Hudi left pending: as a single writer it cannot, once we have written."""
+        table = hoodoo.open_table(str(self.place))
+        for one in table.timeline():
+            if one.action == "replacecommit" and not one.completion_time:
+                table.rollback(one.requested_time, force=True)
 
     def spare_hudi(self, step: Step) -> Step:
         """The step without rows that Hudi 1.2.0 spoils on a MOR table, see docs/compatibility.md.
