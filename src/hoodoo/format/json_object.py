@@ -6,11 +6,11 @@ Members that a value does not know are ignored, so that a newer release may add 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import fields
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hoodoo.errors import FormatError
 
@@ -34,9 +34,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     if not isinstance(found, dict):
         raise FormatError("not a JSON object")
     try:
-        return kind(
-            **{name: read(found.get(name)) for name, read in _readers(cast(Hashable, kind))}
-        )
+        return kind(**{name: read(found.get(name)) for name, read in _readers(kind)})
     except ValueError as error:
         raise FormatError(str(error)) from None
 
