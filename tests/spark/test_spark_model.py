@@ -1,18 +1,29 @@
-"""Every operation of Spark on every kind of table, against a dict, read back by three readers.
+"""Every operation on every index, carrier and table type, against a dict, read by three readers.
 
-`HOODOO_SPARK_HISTORIES` is the number of histories of each kind of table (1), and
-`HOODOO_SPARK_SEED` the first of their seeds (0).
+The README's matrix is made of the parameters of `test_every_operation` (`scripts/reference.py`).
+`HOODOO_SPARK_HISTORIES` is the number of random histories of each kind of table (0), in which
+carriers alternate, and `HOODOO_SPARK_SEED` the first of their seeds (0).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
-from support.spark_model import INDEXES, SHAPES, SORT_MODES, Model, apply, assert_equal, history
+from support.spark_model import (
+    INDEXES,
+    SHAPES,
+    SORT_MODES,
+    Model,
+    apply,
+    assert_equal,
+    every_operation,
+    history,
+)
 from support.ways import WAYS
 
 import hoodoo
@@ -20,34 +31,62 @@ import hoodoo
 pytestmark = pytest.mark.spark
 
 FIRST = int(os.environ.get("HOODOO_SPARK_SEED", "0"))
-COUNT = int(os.environ.get("HOODOO_SPARK_HISTORIES", "1"))
-STEPS = 6
+COUNT = int(os.environ.get("HOODOO_SPARK_HISTORIES", "0"))
+STEPS = 12
+TABLE_TYPES = ("cow", "mor")
+LOCAL = "local engine"
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
-@pytest.mark.parametrize("index", INDEXES)
-@pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_histories(spark: SparkSession, tmp_path: Path, kind: str, index: str, seed: int) -> None:
-    chance = Random(f"{seed} {kind} {index}")
-    by_event, mode = chance.random() < 0.7, chance.choice(SORT_MODES)
-    options = {
-        **INDEXES[index],
-        "hoodie.bulkinsert.sort.mode": mode,
-        "hoodie.parquet.small.file.limit": chance.choice(["0", "104857600"]),
-        "hoodie.logfile.data.block.format": chance.choice(["parquet", "avro"]),
-    }
+def make_table(place: Path, kind: str, index: str, chance: Random) -> tuple[hoodoo.Table, Model]:
+    """An empty table with settings by chance, and its model."""
+    by_event = chance.random() < 0.7
     table = hoodoo.create_table(
-        str(tmp_path / "t"),
+        str(place),
         schema=SHAPES[0],
         record_key="id",
         partition_by="p",
         ordering="ts" if by_event else None,
         table_type=kind,
-        options=options,
+        options={
+            **INDEXES[index],
+            "hoodie.bulkinsert.sort.mode": chance.choice(SORT_MODES),
+            "hoodie.parquet.small.file.limit": chance.choice(["0", "104857600"]),
+            "hoodie.logfile.data.block.format": chance.choice(["parquet", "avro"]),
+        },
     )
-    model, done = Model(index, by_event), []
+    return table, Model(index, by_event)
+
+
+def reopen(table: hoodoo.Table, options: Mapping[str, str]) -> hoodoo.Table:
+    """The table with the settings that it was made with, and these."""
+    return hoodoo.open_table(table.uri, {**table._ref.config.values, **options})
+
+
+@pytest.mark.parametrize("carrier", [LOCAL, *WAYS])
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("kind", TABLE_TYPES)
+def test_every_operation(
+    spark: SparkSession, tmp_path: Path, kind: str, index: str, carrier: str
+) -> None:
+    chance = Random(f"{kind} {index} {carrier}")
+    table, model = make_table(tmp_path / "t", kind, index, chance)
+    done = []
+    for step in every_operation(chance, model, by_spark=carrier != LOCAL):
+        files = chance.choice([None, tmp_path / "files"])
+        done.append((files, step))
+        apply(spark, reopen(table, WAYS.get(carrier, {})), model, step, files)
+    assert_equal(spark, table, model, done)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("kind", TABLE_TYPES)
+def test_histories(spark: SparkSession, tmp_path: Path, kind: str, index: str, seed: int) -> None:
+    chance = Random(f"{seed} {kind} {index}")
+    table, model = make_table(tmp_path / "t", kind, index, chance)
+    done = []
     for step in history(chance, model, STEPS):
-        way, files = chance.choice(list(WAYS)), chance.choice([None, tmp_path / "files"])
-        done.append((way, files, step))
-        apply(spark, hoodoo.open_table(table.uri, {**options, **WAYS[way]}), model, step, files)
+        carrier, files = chance.choice(list(WAYS)), chance.choice([None, tmp_path / "files"])
+        done.append((carrier, files, step))
+        apply(spark, reopen(table, WAYS[carrier]), model, step, files)
     assert_equal(spark, table, model, done)

@@ -123,27 +123,54 @@ class Model:
         return old is None or not self.by_event or row.ts >= old.ts
 
 
+OPERATIONS = (
+    "upsert",
+    "insert",
+    "bulk_insert",
+    "delete",
+    "insert_overwrite",
+    "insert_overwrite_table",
+    "delete_partitions",
+)
+"""The operations of a table; the README's matrix has a line for each."""
+_ALL = (
+    *("insert", "upsert", "delete", "bulk_insert", "delete everywhere", "upsert"),
+    *("insert_overwrite", "delete ordered", "delete_partitions", "upsert"),
+    *("insert_overwrite_table", "upsert"),
+)
+
+
+def every_operation(chance: Random, model: Model, *, by_spark: bool) -> Iterator[Step]:
+    """One history that has every operation, each kind of delete, and upserts on all they leave."""
+    for number, operation in enumerate(_ALL):
+        yield _step(chance, model, operation, number, by_spark=by_spark)
+
+
 def history(chance: Random, model: Model, length: int) -> Iterator[Step]:
     """Steps that make sense on the table as the model has it by then; first comes a write."""
     deck: list[str] = []
     for number in range(length):
         if not deck:
             deck = ["upsert", "upsert", "upsert", "delete", "delete ordered", "delete everywhere"]
-            deck += ["insert", "bulk_insert", "insert_overwrite", "drop"]
+            deck += ["insert", "bulk_insert", "insert_overwrite", "delete_partitions"]
             deck += ["insert_overwrite_table"] if chance.random() < 0.3 else []
             chance.shuffle(deck)
         operation = deck.pop() if number else chance.choice(["upsert", "insert", "bulk_insert"])
-        rows = _rows(chance, operation, number)
-        if operation in ("insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"):
-            rows = tuple(row._replace(marked=None) for row in model.fresh(rows))
-        elif operation != "upsert" or not model.by_event:
-            rows = tuple(model.winners(rows))
-        shape = min(chance.randrange(3), number)
-        if shape < 2:
-            rows = tuple(row._replace(v=row.v % 1000) for row in rows)
-        if shape < 1:
-            rows = tuple(row._replace(note=None) for row in rows)
-        yield Step(operation, rows, shape, by_spark=chance.random() < 0.8)
+        yield _step(chance, model, operation, number, by_spark=chance.random() < 0.8)
+
+
+def _step(chance: Random, model: Model, operation: str, number: int, *, by_spark: bool) -> Step:
+    rows = _rows(chance, operation, number)
+    if operation in ("insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"):
+        rows = tuple(row._replace(marked=None) for row in model.fresh(rows))
+    elif operation != "upsert" or not model.by_event:
+        rows = tuple(model.winners(rows))
+    shape = min(chance.randrange(3), number)
+    if shape < 2:
+        rows = tuple(row._replace(v=row.v % 1000) for row in rows)
+    if shape < 1:
+        rows = tuple(row._replace(note=None) for row in rows)
+    return Step(operation, rows, shape, by_spark)
 
 
 def _rows(chance: Random, operation: str, number: int) -> tuple[Row, ...]:
@@ -206,7 +233,7 @@ def apply(
         case "delete everywhere":
             model.delete(rows, everywhere=True, ordered=False)
             table.delete(given(["id"]))
-        case "drop":
+        case "delete_partitions":
             there = {group.partition for group in table.files().groups}
             chosen = [f"p={row.p}" for row in rows if f"p={row.p}" in there]
             model.drop({path.removeprefix("p=") for path in chosen})

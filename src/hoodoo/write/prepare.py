@@ -77,9 +77,12 @@ def evolved_schema(ref: TableRef, incoming: pa.Schema, table_schema: pa.Schema) 
 
 
 def schema_of_deletes(ref: TableRef, incoming: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
-    """The columns of keys to delete that the table knows; others are ignored."""
-    require_fields(incoming, ref.properties.keys.record_fields)
-    known = [name for name in incoming.names if name in table_schema.names]
+    """The columns of keys to delete that count: of key, partition and ordering fields."""
+    keys, order = ref.properties.keys, ref.properties.merge
+    require_fields(incoming, keys.record_fields)
+    fields = (*keys.record_fields, *keys.partition_fields, *order.ordering_fields)
+    roots = {name for field in fields for name in (field, field.split(".")[0])}
+    known = [name for name in incoming.names if name in table_schema.names and name in roots]
     stored = pa.schema([table_schema.field(name) for name in known])
     nullable = pa.schema([field.with_nullable(True) for field in stored])
     evolve(nullable, pa.schema([incoming.field(name) for name in known]))
