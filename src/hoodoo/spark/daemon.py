@@ -7,6 +7,8 @@ imported may start a thread: a fork has none of them.
 
 from __future__ import annotations
 
+import gc
+
 import pandas  # noqa: F401 PySpark asks for it in each worker that gets Arrow batches
 import pyarrow.parquet  # noqa: F401 see above; the workers' work begins with it
 from pyspark.daemon import manager
@@ -19,4 +21,6 @@ from hoodoo.spark.worker import settle
 
 if __name__ == "__main__":
     settle()
+    gc.collect()
+    gc.freeze()  # PySpark collects garbage after each task, and would go through all of this
     manager()  # type: ignore[no-untyped-call]  # has no types
