@@ -1,8 +1,8 @@
 """The process from which Spark forks its Python workers, with hoodoo imported beforehand.
 
 `spark.python.daemon.module` names this module, and Spark runs it as `python -m`. Imports take most
-of the time that a new worker needs; here they happen once, before the first fork. Nothing that is
-imported may start a thread: a fork has none of them.
+of the time that a new worker needs; here they happen once, before the first fork. A fork has none
+of its parent's threads: import nothing here that needs one (those of numpy and Arrow know forks).
 """
 
 from __future__ import annotations
