@@ -16,7 +16,7 @@ DAEMON = "spark.python.daemon.module"
 SOCKETS = "spark.python.unix.domain.socket.enabled"
 
 _JOB = """
-import os, sys
+import gc, os, sys
 from pyspark.sql import SparkSession
 import hoodoo
 
@@ -28,7 +28,7 @@ def seen(_):
     from hoodoo.spark import archives
     parent = open(f"/proc/{os.getppid()}/cmdline").read()
     kept = zipimport.zipimporter.invalidate_caches is archives._read_if_changed
-    has_hoodoo = "hoodoo.write.handle" in sys.modules
+    has_hoodoo = "hoodoo.write.handle" in sys.modules and gc.get_freeze_count() > 10_000
     return "hoodoo.spark.daemon" in parent, has_hoodoo, kept, sys.executable
 
 print(spark.sparkContext.parallelize([0], 1).map(seen).collect())
