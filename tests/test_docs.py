@@ -120,6 +120,31 @@ def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(list(broken_links(page))) == 3
 
 
+def missing_modules(page: Path) -> Iterator[str]:
+    """Names such as `write.plan` or `hoodoo.index.bloom` of modules that are not there."""
+    source = ROOT / "src" / "hoodoo"
+    for name in re.findall(r"`(?:hoodoo\.)?([a-z_]+(?:\.\w+)+)`", page.read_text()):
+        place, parts = source, name.split(".")
+        while parts and (place / parts[0]).is_dir():
+            place /= parts.pop(0)
+        if place != source and parts and not (place / f"{parts[0]}.py").exists():
+            yield f"{page.name}: {name}"
+
+
+def test_modules_are_where_the_pages_say() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/protocol/*.md")]
+    pages += [ROOT / "docs" / name for name in ("architecture.md", "glossary.md", "simulator.md")]
+    assert not [name for page in pages for name in missing_modules(page)]
+
+
+def test_a_missing_module_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("`write.plan`, `hoodoo.index.bloom`, `spark.tasks.write_bulk`, `Table.read`")
+    assert not list(missing_modules(page))
+    page.write_text("`write.assign`, `hoodoo.timeline.instants`, `table.base.SliceRead`")
+    assert len(list(missing_modules(page))) == 3
+
+
 def test_the_index_lists_every_page() -> None:
     index = ROOT / "docs" / "README.md"
     listed = {(index.parent / target).resolve() for target in LINK.findall(index.read_text())}

@@ -1,9 +1,9 @@
 """Writes of many rows: keys and rows stay in Spark, and the index's rules come to them.
 
-Rows get `PLACE` and `LABEL`, the destination of their key. An index that computes labels does so
-in Python workers, from keys alone. For one that searches files, the keys of the files are joined
-with the incoming ones; where a rule has to choose between several finds of a key, workers run it
-on shares of the keys. A key that several file groups have comes back once for each.
+Rows get `PLACE` and `LABEL`, the destination of their key. Labels that are computed from keys alone
+are the numbers of buckets (`bucket_hash`). For an index that searches files, the keys of the files
+are joined with the incoming ones; where a rule has to choose between several finds of a key,
+workers run it on shares of the keys. A key that several file groups have comes back once for each.
 """
 
 from __future__ import annotations
