@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the pages under docs/reference from the code itself (`make docs`)."""
+"""Writes the pages under docs/reference, and a table of the README, from the code (`make docs`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from hoodoo.config.hudi_keys import FAMILIES, RULES
 from hoodoo.config.key import Key
 from hoodoo.config.rule import Kind
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "config.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "config.md"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- matrix: made by `make docs` -->\n", "<!-- end of matrix -->\n"
 
 INTRODUCTION = """\
 # Configuration keys
@@ -130,16 +133,42 @@ def meaning(key: Key[Any]) -> str:
     return f"{told} Also read: {also}." if also else told
 
 
+def matrix() -> str:
+    """Which index each operation is tested with, on each engine and table type.
+
+    Made of the parameters of one test, so that the table says what that test runs.
+    """
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "spark")]
+    from support.spark_model import INDEX_NAMES, OPERATIONS
+    from test_spark_model import CARRIERS, LOCAL, TABLE_TYPES
+
+    assert LOCAL in CARRIERS
+    columns = [f"{engine}, {kind.upper()}" for engine in ("Arrow", "Spark") for kind in TABLE_TYPES]
+    lines = [f"| index | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    cell = f"{len(OPERATIONS)} of {len(OPERATIONS)} writes"
+    lines += [f"| {each} | {' | '.join([cell] * len(columns))} |" for each in INDEX_NAMES.values()]
+    return "\n".join([*lines, ""])
+
+
+def readme() -> str:
+    """The README with its table as it should be."""
+    text = README.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + matrix() + END + after
+
+
 def main() -> int:
-    """Write the page; with --check only say whether it is up to date."""
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    if "--check" in sys.argv:
-        is_current = PAGE.is_file() and PAGE.read_text() == page()
-        if not is_current:
-            print(f"{PAGE.name} is out of date: run `make docs`", file=sys.stderr)
-        return 0 if is_current else 1
-    PAGE.write_text(page())
-    return 0
+    """Write both; with --check only say whether they are up to date."""
+    pages = {PAGE: page(), README: readme()}
+    if "--check" not in sys.argv:
+        for path, text in pages.items():
+            path.write_text(text)
+        return 0
+    old = [path.name for path, text in pages.items() if path.read_text() != text]
+    if old:
+        print(f"{' and '.join(old)}: out of date, run `make docs`", file=sys.stderr)
+    return 1 if old else 0
 
 
 if __name__ == "__main__":

@@ -158,6 +158,12 @@ def test_the_reference_of_keys_is_current() -> None:
     assert (ROOT / "docs" / "reference" / "config.md").read_text() == page, "run `make docs`"
 
 
+def test_the_readme_tells_which_indexes_the_model_test_runs() -> None:
+    pytest.importorskip("pyspark")
+    readme = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["readme"]()
+    assert (ROOT / "README.md").read_text() == readme, "run `make docs`"
+
+
 def test_make_has_the_targets_that_are_told_of() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))

@@ -35,6 +35,7 @@ COUNT = int(os.environ.get("HOODOO_SPARK_HISTORIES", "0"))
 STEPS = 12
 TABLE_TYPES = ("cow", "mor")
 LOCAL = "local engine"
+CARRIERS = (LOCAL, *WAYS)
 
 
 def make_table(place: Path, kind: str, index: str, chance: Random) -> tuple[hoodoo.Table, Model]:
@@ -62,7 +63,7 @@ def reopen(table: hoodoo.Table, options: Mapping[str, str]) -> hoodoo.Table:
     return hoodoo.open_table(table.uri, {**table._ref.config.values, **options})
 
 
-@pytest.mark.parametrize("carrier", [LOCAL, *WAYS])
+@pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("kind", TABLE_TYPES)
 def test_every_operation(

@@ -27,6 +27,8 @@ INDEXES: Mapping[str, Mapping[str, str]] = {
     "global": GLOBAL,
     "stays": STAYS,
 }
+INDEX_NAMES = {"simple": "simple", "bloom": "bloom", "bucket": "bucket", "global": "global simple"}
+"""How the README calls them; `stays` is the global index with a setting."""
 SORT_MODES = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
 PARTITIONS = ("x", "y z", "naïve")
 MARK = "_hoodie_is_deleted"
