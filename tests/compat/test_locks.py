@@ -30,8 +30,8 @@ from support.processes import until
 from support.servers import or_skip
 
 import hoodoo
-from hoodoo.concurrency.locks import held, lock_of
-from hoodoo.concurrency.zookeeper import drop_connection, place_of
+from hoodoo.concurrency.locks import hold_lock, make_lock
+from hoodoo.concurrency.zookeeper import drop_connection, find_lock_place
 from hoodoo.errors import LeaseLost, LockTimeout, WriteConflict
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
@@ -60,7 +60,7 @@ def opened(place: Path, **settings: object) -> TableRef:
 
 def exclude_each_other(ref: TableRef, theirs: Theirs) -> None:
     """Each side in turn holds the lock, is in the other's way, and lets it in."""
-    ours = lock_of(ref, "test")
+    ours = make_lock(ref, "test")
     assert ours.try_acquire() is None
     refused = theirs()
     assert not refused.try_acquire()
@@ -70,9 +70,9 @@ def exclude_each_other(ref: TableRef, theirs: Theirs) -> None:
     lock = theirs()
     assert lock.try_acquire(5000)
     short = open_ref(ref.uri, {**ref.config.values, f"{PREFIX}.wait_time_ms": "300"})
-    with pytest.raises(LockTimeout), held(short, "test"):
+    with pytest.raises(LockTimeout), hold_lock(short, "test"):
         raise AssertionError("both have it")
-    waiting = lock_of(ref, "test")
+    waiting = make_lock(ref, "test")
     assert waiting.try_acquire() is not None
     lock.release()
     until("we get the lock", lambda: waiting.try_acquire() is None, within_s=AWAY_S)
@@ -91,7 +91,7 @@ def test_zookeeper_lock(classes: HudiClasses, server: ZooKeeperServer, tmp_path:
     named = {f"{PREFIX}.zookeeper.{key}": value for key, value in place.items()}
     ref = opened(tmp_path, provider="zookeeper", **{f"zookeeper__{k}": v for k, v in place.items()})
     exclude_each_other(ref, lambda: classes.lock("ZookeeperBasedLockProvider", named))
-    drop_connection(ref.env, place_of(ref))
+    drop_connection(ref.env, find_lock_place(ref))
 
 
 def test_zookeeper_lock_of_the_base_path(
@@ -102,7 +102,7 @@ def test_zookeeper_lock_of_the_base_path(
     exclude_each_other(
         ref, lambda: classes.lock("ZookeeperBasedImplicitBasePathLockProvider", settings)
     )
-    drop_connection(ref.env, place_of(ref))
+    drop_connection(ref.env, find_lock_place(ref))
 
 
 # -- writes at the same time ----------------------------------------------------------------------

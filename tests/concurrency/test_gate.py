@@ -39,7 +39,7 @@ from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import Action, Instant
 from hoodoo.model.plan import RequestedReplaceMetadata, RollbackPlan
 from hoodoo.timeline import transitions
-from hoodoo.timeline.head import content_of
+from hoodoo.timeline.head import read_content
 from hoodoo.timeline.load import read_commit
 
 
@@ -62,7 +62,7 @@ def test_a_commit_takes_the_head_and_completes_once() -> None:
     north = fleet.machine("north")
     attempt = begin_commit(north)
     completed = finish(north, attempt)
-    found, beat = head(fleet), attempt.heartbeat.attempt
+    found, beat = head(fleet), attempt.heartbeat.body
     assert (found.number, found.kind, found.instant, found.owner) == (
         1,
         DecisionKind.COMPLETE,
@@ -71,7 +71,7 @@ def test_a_commit_takes_the_head_and_completes_once() -> None:
     )
     name = f"{completed.requested_time}_{completed.completion_time}.commit"
     assert found.path == f"{north.ref.properties.timeline.active}/{name}"
-    assert content_of(fleet.store, found) == fleet.store.read(found.path)
+    assert read_content(fleet.store, found) == fleet.store.read(found.path)
     with pytest.raises(AlreadyCommitted):
         finish(north, attempt)
 
@@ -161,12 +161,12 @@ def test_a_lock_that_was_broken() -> None:
     north = fleet.machine("north")
     attempt = begin_commit(north)
 
-    def settle() -> CommitMetadata:
+    def prepare_metadata() -> CommitMetadata:
         break_lock(fleet.machine("south").ref)
         return CommitMetadata()
 
     with pytest.raises(LeaseLost), transaction(north.ref, "commit") as txn:
-        publish(txn, attempt, settle)
+        publish(txn, attempt, prepare_metadata)
     assert state_of(fleet, attempt) == "inflight"
     assert not fleet.store.exists(paths.HEAD)
 
@@ -194,7 +194,7 @@ def test_a_decision_without_any_answer_is_unknown(part: str, landed: bool) -> No
     north.storage.lose("create", part, landed=landed)
     north.storage.lose("create", part, landed=False, times=10)
 
-    def settle() -> CommitMetadata:
+    def prepare_metadata() -> CommitMetadata:
         north.storage.lose("read", part, landed=False, times=10)
         return CommitMetadata()
 
@@ -202,7 +202,7 @@ def test_a_decision_without_any_answer_is_unknown(part: str, landed: bool) -> No
         pytest.raises(CommitUnknown, match="run `hoodoo recover`") as caught,
         transaction(north.ref, "commit") as txn,
     ):
-        publish(txn, attempt, settle)
+        publish(txn, attempt, prepare_metadata)
     assert caught.value.instant == attempt.instant.requested_time
     is_decided = part == COMPLETED or landed
     fleet.die(north)

@@ -197,7 +197,7 @@ def test_a_foreign_heartbeat_is_judged_by_this_table_s_settings() -> None:
     fleet.store.put(paths.heartbeat(instant), b"")
     fleet.world.pass_time(EXPIRY_S)
     pulse = pulse_of(south, instant)
-    assert (pulse.beat, pulse.is_dead) == (None, False)
+    assert (pulse.body, pulse.is_dead) == (None, False)
     fleet.world.pass_time(1)
     assert pulse_of(south, instant).is_dead
     fleet.store.put(paths.heartbeat(instant), b"")

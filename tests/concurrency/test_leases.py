@@ -24,8 +24,8 @@ from support.machines import (
 
 from hoodoo.concurrency.lease import DRIFT_MS
 from hoodoo.concurrency.lock_protocol import Holder
-from hoodoo.concurrency.locks import break_lock, held, lock_of
-from hoodoo.concurrency.owner import Owner, holder_of
+from hoodoo.concurrency.locks import break_lock, hold_lock, make_lock
+from hoodoo.concurrency.owner import Owner, parse_holder
 from hoodoo.env import Env
 from hoodoo.errors import ConfigError, FormatError, LeaseLost, LockTimeout, StorageError
 from hoodoo.format.lease import Lease, decode, encode
@@ -56,7 +56,7 @@ def file_machines() -> Iterator[Machines]:
 
 def test_one_has_it_and_then_the_other(machines: Machines) -> None:
     a, b = machines.open("a"), machines.open("b")
-    first, second = taken(a, "begin"), lock_of(b, "commit")
+    first, second = taken(a, "begin"), make_lock(b, "commit")
     holder = second.try_acquire()
     assert holder is not None
     assert (holder.app, holder.host, holder.pid, holder.phase) == ("test app", "a", 7, "begin")
@@ -90,7 +90,7 @@ def test_operations_without_contention(storage_machines: Machines) -> None:
 
     def verbs() -> list[str]:
         traced.clear()
-        with held(ref, "commit"):
+        with hold_lock(ref, "commit"):
             pass
         return [operation.verb for operation in traced.operations]
 
@@ -102,7 +102,7 @@ def test_operations_of_those_who_wait(machines: Machines) -> None:
     taken(machines.open("a"))
     ref = machines.open("b")
     lossy(ref).clear()
-    waiting = lock_of(ref, "commit")
+    waiting = make_lock(ref, "commit")
     for _ in range(5):
         assert waiting.try_acquire() is not None
     assert lossy(ref).counts() == {"stat": 4, "read": 1}
@@ -111,7 +111,7 @@ def test_operations_of_those_who_wait(machines: Machines) -> None:
 def test_a_new_version_is_read_while_waiting(machines: Machines) -> None:
     holder = taken(machines.open("a"))
     ref = machines.open("b")
-    waiting = lock_of(ref, "commit")
+    waiting = make_lock(ref, "commit")
     assert waiting.try_acquire() is not None
     holder.confirm()
     lossy(ref).clear()
@@ -125,7 +125,7 @@ def test_a_first_look_counts_from_its_answer(machines: Machines) -> None:
     a, b = machines.open("a"), machines.open("b")
     holder = taken(a)
     clock(a).is_stopped = True
-    waiting = lock_of(b, "commit")
+    waiting = make_lock(b, "commit")
     lossy(b).before = lambda verb, path: machines.world.pass_time(VALIDITY_S - 1)
     assert waiting.try_acquire() is not None
     lossy(b).before = lambda verb, path: None
@@ -152,12 +152,12 @@ def test_ensure_asks_only_when_half_the_budget_is_over(machines: Machines) -> No
 
 def test_ensure_notices_a_loss(machines: Machines) -> None:
     ref = machines.open("a")
-    lock = lock_of(ref, "commit")
+    lock = make_lock(ref, "commit")
     with pytest.raises(LeaseLost, match="not held"):
         lock.ensure()
     assert lock.try_acquire() is None
     clock(ref).is_stopped = True
-    seconds_until_taken(machines, lock_of(machines.open("b"), "commit"))
+    seconds_until_taken(machines, make_lock(machines.open("b"), "commit"))
     for _ in range(2):
         with pytest.raises(LeaseLost):
             lock.ensure()
@@ -181,17 +181,17 @@ def test_a_dead_holder_is_followed(machines: Machines) -> None:
     a, b = machines.open("a"), machines.open("b")
     lock = taken(a)
     clock(a).is_stopped = True
-    assert VALIDITY_S < seconds_until_taken(machines, lock_of(b, "commit")) < VALIDITY_S + 2
+    assert VALIDITY_S < seconds_until_taken(machines, make_lock(b, "commit")) < VALIDITY_S + 2
     for call in (lock.check, lock.confirm, lock.check):
         with pytest.raises(LeaseLost):
             call()
     lock.release()
-    assert holder_of(machines.body().owner).host == "b"
+    assert parse_holder(machines.body().owner).host == "b"
     assert not machines.body().expired
 
 
 def test_a_living_holder_is_not(machines: Machines) -> None:
-    lock, waiting = taken(machines.open("a")), lock_of(machines.open("b"), "commit")
+    lock, waiting = taken(machines.open("a")), make_lock(machines.open("b"), "commit")
     for _ in range(400):
         machines.world.pass_time(1)
         assert waiting.try_acquire() is not None
@@ -258,7 +258,7 @@ def test_a_lease_that_someone_marked_as_expired(machines: Machines) -> None:
 
 
 def test_since_when(machines: Machines) -> None:
-    first, waiting = taken(machines.open("a")), lock_of(machines.open("b"), "commit")
+    first, waiting = taken(machines.open("a")), make_lock(machines.open("b"), "commit")
     machines.world.pass_time(50)
     assert waiting.try_acquire() is not None
     first.release()
@@ -277,7 +277,7 @@ def test_since_when(machines: Machines) -> None:
 @pytest.mark.parametrize("ahead_s", [3600, 10**7])
 def test_a_contender_whose_clock_is_far_ahead(machines: Machines, ahead_s: int) -> None:
     a, b = machines.open("a"), machines.open("b", wall_ms=ahead_s * 1000)
-    lock, waiting = taken(a), lock_of(b, "commit")
+    lock, waiting = taken(a), make_lock(b, "commit")
     for _ in range(100):
         machines.world.pass_time(1)
         assert waiting.try_acquire() is not None
@@ -295,7 +295,7 @@ def test_a_contender_whose_clock_is_far_ahead(machines: Machines, ahead_s: int) 
 def test_whoever_may_publish_was_not_followed(machines: Machines) -> None:
     a, b = machines.open("a"), machines.open("b", wall_ms=10**10)
     clock(a).is_stopped = True  # nothing but `confirm` renews
-    lock, waiting = taken(a), lock_of(b, "commit")
+    lock, waiting = taken(a), make_lock(b, "commit")
     for pause_s in (3, 9.9, 19, 9.9, 0.1, 19.9):
         began = machines.world.seconds
         while machines.world.seconds < began + pause_s:
@@ -313,13 +313,13 @@ def test_a_contender_whose_clock_is_far_behind(machines: Machines, behind_s: int
     a, b = machines.open("a"), machines.open("b", wall_ms=-behind_s * 1000)
     taken(a)
     clock(a).is_stopped = True
-    assert seconds_until_taken(machines, lock_of(b, "commit")) < VALIDITY_S + 2
+    assert seconds_until_taken(machines, make_lock(b, "commit")) < VALIDITY_S + 2
 
 
 @pytest.mark.parametrize("off_s", [10**7, -(10**7)])
 def test_a_holder_whose_clock_is_wrong(machines: Machines, off_s: int) -> None:
     a, b = machines.open("a", wall_ms=off_s * 1000), machines.open("b")
-    lock, waiting = taken(a), lock_of(b, "commit")
+    lock, waiting = taken(a), make_lock(b, "commit")
     for _ in range(200):
         machines.world.pass_time(1)
         assert waiting.try_acquire() is not None
@@ -343,7 +343,7 @@ def test_leases_of_different_length(machines: Machines) -> None:
     """A contender honours the holder's budget, not its own shorter one."""
     short = {"storage__validity__timeout__secs": 4, "storage__renew__interval__secs": 1}
     a, b = machines.open("a"), machines.open("b", wall_ms=10**10, **short)
-    lock, waiting = taken(a), lock_of(b, "commit")
+    lock, waiting = taken(a), make_lock(b, "commit")
     clock(a).is_stopped = True
     assert seconds_until_taken(machines, waiting) > 2 * PUBLISH_S
     with pytest.raises(LeaseLost):
@@ -357,7 +357,7 @@ def test_one_follower_wins(machines: Machines) -> None:
     a = machines.open("a")
     taken(a)
     clock(a).is_stopped = True
-    locks = [lock_of(machines.open(f"b{number}"), "commit") for number in range(5)]
+    locks = [make_lock(machines.open(f"b{number}"), "commit") for number in range(5)]
     for _ in range(70):
         assert all(lock.try_acquire() for lock in locks)
         machines.world.pass_time(0.86)
@@ -372,7 +372,7 @@ def test_one_follower_wins_a_race(machines: Machines) -> None:
     a, b, c = (machines.open(host) for host in "abc")
     taken(a)
     clock(a).is_stopped = True
-    first, second = lock_of(b, "commit"), lock_of(c, "commit")
+    first, second = make_lock(b, "commit"), make_lock(c, "commit")
     assert first.try_acquire()
     assert second.try_acquire()
     machines.world.pass_time(VALIDITY_S + 1)
@@ -394,7 +394,7 @@ def test_one_follower_wins_a_race(machines: Machines) -> None:
 
 def test_one_creator_wins_a_race(machines: Machines) -> None:
     b, c = machines.open("b"), machines.open("c")
-    first, second = lock_of(b, "commit"), lock_of(c, "commit")
+    first, second = make_lock(b, "commit"), make_lock(c, "commit")
     outcomes: list[Holder | None] = []
 
     def overtake(verb: str, path: str) -> None:
@@ -416,7 +416,7 @@ def test_a_lease_of_apache_hudi(storage_machines: Machines) -> None:
     until_ms = ref.env.clock.now_ms() + 300_000
     body = b'{"expired":false,"validUntil":%d,"owner":"8f54e12e"}' % until_ms
     storage_machines.store.create(paths.LOCK, body)
-    lock = lock_of(ref, "commit")
+    lock = make_lock(ref, "commit")
     holder = lock.try_acquire()
     assert holder is not None
     assert (holder.owner, holder.app, holder.expires_in_ms) == ("8f54e12e", None, 300_500)
@@ -433,7 +433,7 @@ def test_a_damaged_lease(storage_machines: Machines) -> None:
     ref = storage_machines.open("a")
     storage_machines.store.create(paths.LOCK, b"oops")
     with pytest.raises(FormatError, match=r"table_lock\.json"):
-        lock_of(ref, "commit").try_acquire()
+        make_lock(ref, "commit").try_acquire()
     assert break_lock(ref) is not None
     taken(ref)
 
@@ -444,7 +444,7 @@ JAVA_LOCK = b'{\n  "lockCreateTime" : "2026-01-05 10:00:00.000",\n  "lockThreadN
 @pytest.mark.parametrize("body", [JAVA_LOCK, b""])
 def test_a_file_of_apache_hudi_is_never_taken(file_machines: Machines, body: bytes) -> None:
     file_machines.store.create(".hoodie/lock", body)
-    lock = lock_of(file_machines.open("a"), "commit")
+    lock = make_lock(file_machines.open("a"), "commit")
     for _ in range(100):
         file_machines.world.pass_time(100)
         holder = lock.try_acquire()
@@ -455,7 +455,7 @@ def test_a_file_of_apache_hudi_is_never_taken(file_machines: Machines, body: byt
 
 def test_a_file_of_apache_hudi_may_expire(file_machines: Machines) -> None:
     file_machines.store.create(".hoodie/lock", JAVA_LOCK)
-    lock = lock_of(file_machines.open("a", filesystem__expire=2), "commit")
+    lock = make_lock(file_machines.open("a", filesystem__expire=2), "commit")
     assert 120 < seconds_until_taken(file_machines, lock) < 121
 
 
@@ -480,7 +480,7 @@ def test_break(machines: Machines) -> None:
 def test_a_breaker_with_short_leases_keeps_the_lock(machines: Machines) -> None:
     short = {"storage__validity__timeout__secs": 4, "storage__renew__interval__secs": 1}
     taken(machines.open("a"))
-    breaker, contender = machines.open("b", **short), lock_of(machines.open("c"), "commit")
+    breaker, contender = machines.open("b", **short), make_lock(machines.open("c"), "commit")
     seen: list[bool] = []
     machines.world.machine().every(500, lambda: seen.append(contender.try_acquire() is None))
     break_lock(breaker)
@@ -494,7 +494,7 @@ def test_a_breaker_with_short_leases_keeps_the_lock(machines: Machines) -> None:
 def test_a_lease_must_be_renewed_several_times(machines: Machines) -> None:
     ref = machines.open("a", storage__validity__timeout__secs=17)
     with pytest.raises(ConfigError, match=r"3 times .*renew\.interval"):
-        lock_of(ref, "commit")
+        make_lock(ref, "commit")
 
 
 @pytest.mark.parametrize(
@@ -514,7 +514,7 @@ def test_the_directory_of_the_file(file_machines: Machines, given: str, place: s
 @pytest.mark.parametrize("given", ["/elsewhere", "s3://bucket/x", "../x", f"memory://{NAME}x/y"])
 def test_a_directory_elsewhere(file_machines: Machines, given: str) -> None:
     with pytest.raises(ConfigError, match="below the table"):
-        lock_of(file_machines.open("a", filesystem__path=given), "commit")
+        make_lock(file_machines.open("a", filesystem__path=given), "commit")
 
 
 # Owners
@@ -534,7 +534,7 @@ def test_owner_texts(app: str, host: str, phase: str, told: tuple[str, ...]) -> 
     owner = Owner.new(env, phase, lease_ms=5)
     text = str(owner)
     assert Owner.parse(text) == owner
-    holder = holder_of(text, expires_in_ms=9)
+    holder = parse_holder(text, expires_in_ms=9)
     assert (holder.app, holder.host, holder.phase, holder.pid) == (*told, 7)
     assert holder.owner == text
     assert decode(encode(Lease(text, 1))).owner == text
@@ -543,7 +543,7 @@ def test_owner_texts(app: str, host: str, phase: str, told: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("text", ["", "8f54e12e-4762-4bad-887c-94221263d9ff", "x phase=y pid=z"])
 def test_foreign_owner_texts(text: str) -> None:
-    holder = holder_of(text)
+    holder = parse_holder(text)
     assert (holder.app, holder.host, holder.pid, holder.phase) == (None,) * 4
 
 
@@ -554,7 +554,7 @@ def test_the_timeout_names_the_holder(machines: Machines) -> None:
     taken(machines.open("node7"), "commit")
     machines.world.pass_time(30)
     ref = machines.open("b", wait_time_ms=5000)
-    with pytest.raises(LockTimeout) as raised, held(ref, "begin"):
+    with pytest.raises(LockTimeout) as raised, hold_lock(ref, "begin"):
         raise AssertionError("not to be reached")
     message = str(raised.value)
     for part in (
@@ -570,7 +570,7 @@ def test_the_timeout_names_the_holder(machines: Machines) -> None:
 def test_pauses_get_shorter(machines: Machines) -> None:
     taken(machines.open("a"))
     ref = machines.open("b", wait_time_ms=20_000)
-    with pytest.raises(LockTimeout), held(ref, "begin"):
+    with pytest.raises(LockTimeout), hold_lock(ref, "begin"):
         pass
     pauses = clock(ref).slept[:-1]
     assert pauses[0] == pytest.approx(0.05)
@@ -581,19 +581,19 @@ def test_pauses_get_shorter(machines: Machines) -> None:
 def test_no_waiting_at_all(machines: Machines) -> None:
     taken(machines.open("a"))
     ref = machines.open("b", wait_time_ms=0)
-    with pytest.raises(LockTimeout), held(ref, "begin"):
+    with pytest.raises(LockTimeout), hold_lock(ref, "begin"):
         pass
     assert clock(ref).slept == []
 
 
 def test_those_of_one_process_stand_in_line(machines: Machines) -> None:
     ref = machines.open("a")
-    with held(ref, "begin"):
+    with hold_lock(ref, "begin"):
         before = len(lossy(ref).operations)
-        with pytest.raises(LockTimeout, match=r"process 7 \(begin\)"), held(ref, "commit"):
+        with pytest.raises(LockTimeout, match=r"process 7 \(begin\)"), hold_lock(ref, "commit"):
             pass
         assert [op.verb for op in lossy(ref).operations[before:]] == ["read"]
-    with held(ref, "commit"):
+    with hold_lock(ref, "commit"):
         pass
 
 
@@ -604,9 +604,13 @@ class PowerCut(BaseException):
 @pytest.mark.parametrize("error", [ValueError, PowerCut, LeaseLost])
 def test_whatever_happens_it_is_released(machines: Machines, error: type[BaseException]) -> None:
     ref = machines.open("a")
-    with pytest.raises(error, match="work"), held(ref, "commit"):
+    with pytest.raises(error, match="work"), hold_lock(ref, "commit"):
         raise error("work")
-    with held(ref, "commit"), pytest.raises(LockTimeout), held(machines.open("b"), "commit"):
+    with (
+        hold_lock(ref, "commit"),
+        pytest.raises(LockTimeout),
+        hold_lock(machines.open("b"), "commit"),
+    ):
         pass
     assert all(timer.is_stopped for timer in clock(ref).timers)
 
@@ -620,10 +624,10 @@ def test_a_release_that_fails_changes_nothing(
     def refuse(*_: object, **__: object) -> None:
         raise StorageError("lock", "no permission")
 
-    with caplog.at_level(logging.WARNING, "hoodoo"), held(ref, "commit"):
+    with caplog.at_level(logging.WARNING, "hoodoo"), hold_lock(ref, "commit"):
         monkeypatch.setattr(machines.store, verb, refuse)
     monkeypatch.undo()
     is_hit = verb == ("replace" if machines.path == paths.LOCK else "delete")
     assert ("no permission" in caplog.text) == is_hit
-    with pytest.raises(ValueError, match="work"), held(ref, "commit"):
+    with pytest.raises(ValueError, match="work"), hold_lock(ref, "commit"):
         raise ValueError("work")

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from support.contender import contender
 
-from hoodoo.concurrency.locks import held, lock_of
-from hoodoo.concurrency.owner import holder_of
+from hoodoo.concurrency.locks import hold_lock, make_lock
+from hoodoo.concurrency.owner import parse_holder
 from hoodoo.errors import LeaseLost, LockTimeout
 from hoodoo.format.lease import decode
 from hoodoo.model import paths
@@ -79,10 +79,10 @@ def test_threads_of_one_process_take_turns(tmp_path: Path, provider: str) -> Non
 
     def work(me: int) -> None:
         started.release()
-        with held(ref, "work"):
+        with hold_lock(ref, "work"):
             order.append(me)
 
-    with held(ref, "first"):
+    with hold_lock(ref, "first"):
         threads = []
         for me in range(5):
             thread = threading.Thread(target=work, args=(me,))
@@ -104,7 +104,7 @@ def test_a_silent_holder_is_followed(tmp_path: Path, provider: str, how: signal.
         assert other.ask("try") == "ok"
         os.kill(other.pid, how)
         began = time.monotonic()
-        with held(ref, "commit") as lock:
+        with hold_lock(ref, "commit") as lock:
             waited = time.monotonic() - began
             assert 1.5 < waited < 6
             if how == signal.SIGSTOP:
@@ -115,16 +115,16 @@ def test_a_silent_holder_is_followed(tmp_path: Path, provider: str, how: signal.
             lock.confirm()
             lock.check()
             path = paths.LOCK if provider == "storage" else ".hoodie/lock"
-            assert holder_of(decode(ref.env.storage.read(path)).owner).pid == os.getpid()
+            assert parse_holder(decode(ref.env.storage.read(path)).owner).pid == os.getpid()
 
 
 def test_a_lease_is_renewed_beside_the_work(tmp_path: Path) -> None:
     ref = made(str(tmp_path / "t"), SHORT)
-    with held(ref, "commit") as lock:
+    with hold_lock(ref, "commit") as lock:
         time.sleep(3.6)  # longer than a lease
         lock.check()
-        assert lock_of(ref, "other").try_acquire() is not None
-    assert lock_of(ref, "other").holder() is None
+        assert make_lock(ref, "other").try_acquire() is not None
+    assert make_lock(ref, "other").holder() is None
 
 
 def test_the_default_keeps_processes_apart(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_default_keeps_processes_apart(tmp_path: Path) -> None:
         with pytest.raises(
             LockTimeout, match=rf"contender\.py on .*, process {other.pid} \(test\)"
         ):
-            held(ref, "commit").__enter__()
+            hold_lock(ref, "commit").__enter__()
     assert re.fullmatch(
         rb'\{"expired":false,"validUntil":\d{13},"owner":"[^"]+"\}',
         ref.env.storage.read(paths.LOCK),
@@ -150,7 +150,7 @@ def test_in_process(tmp_path: Path) -> None:
 
     def work() -> None:
         for _ in range(50):
-            with held(open_ref(ref.uri, options), "work") as lock:
+            with hold_lock(open_ref(ref.uri, options), "work") as lock:
                 inside[0] += 1
                 most[0] = max(most[0], inside[0])
                 time.sleep(0.0001)
@@ -167,12 +167,12 @@ def test_in_process(tmp_path: Path) -> None:
     assert most == [1]
     brief = open_ref(ref.uri, {**options, f"{PREFIX}.wait_time_ms": 10})
     with pytest.raises(LeaseLost):
-        lock_of(brief, "look").ensure()
-    with held(ref, "begin"):
+        make_lock(brief, "look").ensure()
+    with hold_lock(ref, "begin"):
         with pytest.raises(LockTimeout, match=rf"process {os.getpid()} \(begin\)"):
-            held(brief, "commit").__enter__()
-        assert lock_of(brief, "look").try_acquire() is not None
-    assert lock_of(brief, "look").holder() is None
+            hold_lock(brief, "commit").__enter__()
+        assert make_lock(brief, "look").try_acquire() is not None
+    assert make_lock(brief, "look").holder() is None
     assert list(ref.env.storage.list(".hoodie/.locks")) == []
 
 
@@ -204,6 +204,6 @@ def test_a_dead_holder_is_followed_on_s3(s3: S3Server) -> None:
         assert other.ask("confirm") == "ok"
         os.kill(other.pid, signal.SIGKILL)
         began = time.monotonic()
-        with held(ref, "commit") as lock:
+        with hold_lock(ref, "commit") as lock:
             assert 1.5 < time.monotonic() - began < 8
             lock.confirm()

@@ -10,7 +10,7 @@ import pytest
 from support.lossy import Loss
 from support.machines import NAME, Machines, clock, lossy, seconds_until_taken, taken
 
-from hoodoo.concurrency.locks import held, lock_of
+from hoodoo.concurrency.locks import hold_lock, make_lock
 from hoodoo.errors import LeaseLost
 from hoodoo.storage.memory import MemoryStorage
 
@@ -22,7 +22,7 @@ def machines(request: pytest.FixtureRequest) -> Iterator[Machines]:
 
 
 def is_free(machines: Machines) -> bool:
-    return lock_of(machines.open("looker"), "look").holder() is None
+    return make_lock(machines.open("looker"), "look").holder() is None
 
 
 @pytest.mark.parametrize("loss", [Loss.LANDED, Loss.NEVER])
@@ -35,7 +35,7 @@ def test_acquire(machines: Machines, loss: Loss, is_new: bool) -> None:
     lock = taken(ref)
     lock.check()
     lock.confirm()
-    assert lock_of(machines.open("b"), "commit").try_acquire() is not None
+    assert make_lock(machines.open("b"), "commit").try_acquire() is not None
     lock.release()
     assert is_free(machines)
 
@@ -57,7 +57,7 @@ def test_an_acquisition_that_lands_between_the_tries(machines: Machines) -> None
     lossy(ref).before = lambda verb, path: (
         lossy(ref).land() if verb in ("create", "replace") and not lossy(ref).losses else None
     )
-    lock = lock_of(ref, "commit")
+    lock = make_lock(ref, "commit")
     assert lock.try_acquire() is None
     lossy(ref).before = lambda verb, path: None
     lock.confirm()
@@ -69,7 +69,7 @@ def test_an_acquisition_that_nobody_hears_of_is_given_up(machines: Machines) -> 
     """All tries get lost, the last one lands, and the one who waits goes away."""
     ref = machines.open("a")
     lossy(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
-    lock = lock_of(ref, "commit")
+    lock = make_lock(ref, "commit")
     assert lock.try_acquire() is not None
     lossy(ref).land()
     assert not is_free(machines)
@@ -88,7 +88,7 @@ def test_an_acquisition_that_is_interrupted(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(lossy(ref), "create", create)
-    with pytest.raises(KeyboardInterrupt), held(ref, "commit"):
+    with pytest.raises(KeyboardInterrupt), hold_lock(ref, "commit"):
         pass
     assert is_free(machines)
 
@@ -155,7 +155,7 @@ def test_stolen_while_the_answer_was_lost(machines: Machines) -> None:
     ref = machines.open("a")
     lock = taken(ref)
     clock(ref).is_stopped = True
-    thief = lock_of(machines.open("b"), "commit")
+    thief = make_lock(machines.open("b"), "commit")
     assert thief.try_acquire() is not None
     outcomes: list[object] = []
 
@@ -179,17 +179,17 @@ def test_stolen_while_the_answer_was_lost(machines: Machines) -> None:
 @pytest.mark.parametrize("loss", list(Loss))
 def test_release(machines: Machines, loss: Loss) -> None:
     ref = machines.open("a")
-    with held(ref, "commit"):
+    with hold_lock(ref, "commit"):
         lossy(ref).losses = [loss]
     assert is_free(machines)
 
 
 def test_a_release_that_is_never_heard(machines: Machines) -> None:
     ref = machines.open("a")
-    with held(ref, "commit"):
+    with hold_lock(ref, "commit"):
         lossy(ref).losses = [Loss.NEVER] * 20
     assert not is_free(machines)
-    assert seconds_until_taken(machines, lock_of(machines.open("b"), "commit")) < 62
+    assert seconds_until_taken(machines, make_lock(machines.open("b"), "commit")) < 62
 
 
 def test_a_late_renewal_does_not_outlive_the_release(machines: Machines) -> None:
@@ -208,7 +208,7 @@ def test_a_late_file_is_deleted_only_while_it_is_ours() -> None:
     ref = machines.open("a")
     lock = taken(ref)
     clock(ref).is_stopped = True
-    contender = lock_of(machines.open("b", wall_ms=10**10), "commit")
+    contender = make_lock(machines.open("b", wall_ms=10**10), "commit")
     contender.try_acquire()
     machines.world.pass_time(21)  # two budgets: the contender may take it now
     assert contender.try_acquire() is None
@@ -226,9 +226,9 @@ def test_any_losses() -> None:
         machines = Machines(provider)
         ref = machines.open("a")
         lossy(ref).losses = list(losses)
-        lock = lock_of(ref, "commit")
+        lock = make_lock(ref, "commit")
         if lock.try_acquire() is None:
-            other = lock_of(machines.open("b"), "commit").try_acquire()
+            other = make_lock(machines.open("b"), "commit").try_acquire()
             assert other is not None, losses
             assert other.host == "a", losses
             with suppress(LeaseLost):
@@ -238,7 +238,7 @@ def test_any_losses() -> None:
         lock.release()
         lossy(ref).losses = []
         lossy(ref).land()
-        waited = seconds_until_taken(machines, lock_of(machines.open("c"), "commit"))
+        waited = seconds_until_taken(machines, make_lock(machines.open("c"), "commit"))
         assert waited < 62, losses
         at_once += waited == 0
         MemoryStorage.forget(NAME)

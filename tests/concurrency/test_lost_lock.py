@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from support.fleet import COMPLETED, Fleet, Machine, rows
 
-from hoodoo.concurrency.locks import break_lock, held
+from hoodoo.concurrency.locks import break_lock, hold_lock
 from hoodoo.errors import LeaseLost
 from hoodoo.format.timeline import encode
 from hoodoo.model import paths
@@ -170,7 +170,7 @@ def test_a_filesystem_lock_of_another_is_not_removed() -> None:
     """Apache Hudi removes our lock when it gives up waiting, and the next one takes it."""
     fleet = Fleet(**{"hoodie.write.lock.provider": "filesystem"})
     north = fleet.machine("north")
-    with held(north.ref, "commit"):
+    with hold_lock(north.ref, "commit"):
         fleet.store.delete(".hoodie/lock")
         fleet.store.create(".hoodie/lock", b"of someone else")
     assert fleet.store.read(".hoodie/lock") == b"of someone else"

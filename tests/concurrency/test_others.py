@@ -77,7 +77,7 @@ def load(
 
 
 def briefly(found: list[Other]) -> list[tuple[str, Kind, dict[FileGroupId, Touch]]]:
-    return [(other.time, other.kind, dict(other.touched)) for other in found]
+    return [(other.time, other.kind, dict(other.touches)) for other in found]
 
 
 def reads(table: HandMade, planned_on: Timeline, mine: Mine, strategy=SIMPLE) -> list[str]:
@@ -356,7 +356,7 @@ def test_commits_of_apache_hudi(unpack, name: str, updated, compacted) -> None:
     txn = replace(load_txn(ref, HELD), timeline=timeline)
     planned_on = timeline.ended_until(timeline.commits.instants[0].ended_at)
     found = load_others(txn, SIMPLE, writer(), planned_on)
-    assert [(other.kind, sorted(set(other.touched.values()))) for other in found] == [
+    assert [(other.kind, sorted(set(other.touches.values()))) for other in found] == [
         *[(Kind.INGESTION, updated)] * 5,
         (Kind.INGESTION, WRITTEN),
         (Kind.INGESTION, OVERWRITTEN),
@@ -367,6 +367,6 @@ def test_commits_of_apache_hudi(unpack, name: str, updated, compacted) -> None:
     ]
     for other in found:
         metadata = read_commit(ref.env, ref.properties.timeline, other.instant)
-        assert set(other.touched) == metadata.file_groups() | metadata.replaced_file_groups()
+        assert set(other.touches) == metadata.file_groups() | metadata.replaced_file_groups()
         assert {file.path for file in other.added} == set(metadata.written_files())
         assert bool(other.schema) == (other.kind is Kind.INGESTION)

@@ -27,7 +27,7 @@ def begun(machine: Machine) -> Attempt:
 
 
 def carried_on(machine: Machine, attempt: Attempt) -> Heartbeat:
-    beat = attempt.heartbeat.attempt
+    beat = attempt.heartbeat.body
     return resume(machine.ref, attempt.instant.requested_time, beat, phase="write")
 
 
@@ -54,7 +54,7 @@ def test_another_process_beats_on_and_publishes() -> None:
     heartbeat = carried_on(south, attempt)
     told = body(fleet, attempt)
     assert (told["host"], told["phase"], told["seq"], told["epoch"]) == ("south", "write", 2, 1)
-    assert told["owner"] == attempt.heartbeat.attempt.owner
+    assert told["owner"] == attempt.heartbeat.body.owner
     fleet.world.pass_time(3 * EXPIRY_S)
     assert not is_dead(fleet.machine("judge"))
     publish_by(south, attempt, heartbeat)

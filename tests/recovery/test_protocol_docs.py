@@ -16,13 +16,13 @@ from hoodoo.concurrency.liveness import Pulse
 from hoodoo.engine.local import LocalEngine
 from hoodoo.format import json_object
 from hoodoo.model import paths
-from hoodoo.model.attempt import Beat
+from hoodoo.model.attempt import HeartbeatBody
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.recovery.recover import Recovered
 from hoodoo.recovery.verdict import judge
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.timeline.head import content_of
+from hoodoo.timeline.head import read_content
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocol"
 CHANGES = ("create", "put", "replace", "delete", "open_write")
@@ -221,7 +221,7 @@ def test_the_head_is_that_of_the_page() -> None:
     text, world = json_example("commit.md"), fleet()
     told = json_object.decode(text.encode(), Decision)
     assert json.loads(json_object.encode(told)) == json.loads(text)
-    assert content_of(world.store, told) == b"Obj\x01"
+    assert read_content(world.store, told) == b"Obj\x01"
     found = json_object.decode(world.store.read(paths.HEAD), Decision)
     assert (told.kind, plain_paths(told)) == (found.kind, plain_paths(found))
 
@@ -238,6 +238,6 @@ def test_the_fields_and_kinds_of_decisions_are_those_of_the_page() -> None:
 
 def test_the_body_of_a_heartbeat_is_that_of_the_page() -> None:
     text = json_example("heartbeats.md")
-    beat = json_object.decode(text.encode(), Beat)
+    beat = json_object.decode(text.encode(), HeartbeatBody)
     assert json.loads(json_object.encode(beat)) == json.loads(text)
     assert str(beat) in (PAGES / "heartbeats.md").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hoodoo.concurrency.lock_protocol import Lock
-from hoodoo.concurrency.locks import lock_of
+from hoodoo.concurrency.locks import make_lock
 from hoodoo.env import Env
 from hoodoo.format.lease import Lease, decode
 from hoodoo.model import paths
@@ -63,7 +63,7 @@ def clock(ref: TableRef) -> HandClock:
 
 def taken(ref: TableRef, phase: str = "commit") -> Lock:
     """The table's lock, which must be free."""
-    lock = lock_of(ref, phase)
+    lock = make_lock(ref, phase)
     assert lock.try_acquire() is None
     return lock
 
