@@ -45,17 +45,17 @@ class Hold:
 def watched(mark: Callable[[], int] = lambda: 0) -> Iterator[list[Hold]]:
     """A list to which every transaction of this process adds itself when it ends."""
     holds: list[Hold] = []
-    make_lock = locks.lock_of
+    make_lock = locks.make_lock
 
     def watched_lock(ref: TableRef, purpose: str) -> Any:
         hold = Hold(purpose, asked=time.perf_counter())
         return _WatchedLock(make_lock(ref, purpose), hold, holds, mark)
 
-    locks.lock_of = watched_lock
+    locks.make_lock = watched_lock
     try:
         yield holds
     finally:
-        locks.lock_of = make_lock
+        locks.make_lock = make_lock
 
 
 class _WatchedLock:

@@ -91,7 +91,7 @@ def cells() -> list[tuple[ConflictStrategy, bool, str, str, str]]:
     return found
 
 
-def test_the_page_has_the_whole_matrix() -> None:
+def test_docs_matrix_covers_all_pairs() -> None:
     rows = [what for what in WHAT if what not in ("write", "restore")]
     done = [what for what in WHAT if what != "write"]
     pending = [what for what in WHAT if not what.startswith("write,")]
@@ -106,7 +106,7 @@ def test_the_page_has_the_whole_matrix() -> None:
     assert len(cells()) == len(expected) == 3 * 6 * 12
 
 
-def test_each_cell_of_the_page_is_what_the_rules_say() -> None:
+def test_docs_matrix_agrees_with_the_rules() -> None:
     wrong = []
     for strategy, pending, row, column, verdict in cells():
         met = {}
@@ -122,7 +122,7 @@ def test_each_cell_of_the_page_is_what_the_rules_say() -> None:
     assert not wrong
 
 
-def test_instants_that_share_no_file_group_pass() -> None:
+def test_instants_without_common_file_group_do_not_conflict() -> None:
     for strategy, pending, row, column, _ in cells():
         for time in (EARLIER, LATER):
             theirs = other(column, group(2), group(1, "la"), time=time, pending=pending)
@@ -137,7 +137,7 @@ def bucket(number: int, rest: str, city: str = "sf") -> FileGroupId:
     return FileGroupId(PartitionPath(f"city={city}"), FileId(f"{number:08d}-{rest}-0"))
 
 
-def test_two_first_groups_of_a_bucket_conflict_by_bucket_alone() -> None:
+def test_new_groups_of_one_bucket_conflict_only_by_bucket_strategy() -> None:
     made = Mine(at(50), INGESTION, {bucket(3, "mine"): Touch.CREATE})
     theirs = replace(other("write"), touches={bucket(3, "theirs"): Touch.CREATE})
     assert [c.file_groups for c in find_conflicts(BUCKET, made, [theirs])] == [(bucket(3, "mine"),)]
@@ -198,7 +198,7 @@ def _is_apart(where: FileGroupId, buckets: set[tuple[PartitionPath, str]]) -> bo
 
 
 @given(strategies, mines(), st.lists(others(), max_size=5, unique_by=lambda o: o.time), st.data())
-def test_each_other_is_judged_by_itself_in_any_order(
+def test_conflicts_do_not_depend_on_order_of_others(
     strategy: ConflictStrategy, one: Mine, found: list[Other], data: st.DataObject
 ) -> None:
     whole = find_conflicts(strategy, one, found)
@@ -214,17 +214,17 @@ def test_each_other_is_judged_by_itself_in_any_order(
 
 
 @given(mines(), others(undo=False))
-def test_buckets_find_all_that_file_ids_find(one: Mine, theirs: Other) -> None:
+def test_bucket_strategy_finds_all_conflicts_by_file_id(one: Mine, theirs: Other) -> None:
     assert not find_conflicts(SIMPLE, one, [theirs]) or find_conflicts(BUCKET, one, [theirs])
 
 
 @given(mines(), others(completed=True))
-def test_strategies_differ_in_pending_instants_alone(one: Mine, theirs: Other) -> None:
+def test_strategies_differ_only_for_pending_instants(one: Mine, theirs: Other) -> None:
     assert find_conflicts(SIMPLE, one, [theirs]) == find_conflicts(PREFER, one, [theirs])
 
 
 @given(strategies, mines(), mines(), times)
-def test_whoever_is_second_fails(
+def test_second_of_two_conflicting_writes_fails(
     strategy: ConflictStrategy, one: Mine, two: Mine, time: InstantTime
 ) -> None:
     """Of two that may not both be there, the later one to complete finds out, whichever it is.
@@ -241,7 +241,7 @@ def test_whoever_is_second_fails(
 
 
 @given(strategies, mines(), others())
-def test_plans_that_are_not_read_would_not_have_mattered(
+def test_plans_that_are_not_read_cannot_conflict(
     strategy: ConflictStrategy, one: Mine, theirs: Other
 ) -> None:
     if theirs.instant.is_pending and not may_matter(strategy, one, theirs.instant, theirs.kind):
@@ -305,7 +305,7 @@ def compact_logs(table: HandMade, time: InstantTime, ended: InstantTime) -> Comm
 @pytest.mark.parametrize("write_time", [at(10), at(30)])
 @pytest.mark.parametrize("what", ["write, appends", "write, rewrites"])
 @pytest.mark.parametrize("service", [compact, compact_logs])
-def test_a_write_is_lost_where_the_rules_find_a_conflict_and_nowhere_else(
+def test_rules_find_a_conflict_exactly_where_a_write_would_be_lost(
     tmp_path: Path, service, what: str, write_time: InstantTime, order: str
 ) -> None:
     """A write and a service requested at 20, both planned on the same three commits."""
@@ -324,7 +324,9 @@ def test_a_write_is_lost_where_the_rules_find_a_conflict_and_nowhere_else(
 
 
 @pytest.mark.parametrize("time", [at(10), at(30)])
-def test_old_logs_come_back_over_a_newer_compaction(tmp_path: Path, time: InstantTime) -> None:
+def test_compactions_conflict_exactly_where_old_logs_would_return(
+    tmp_path: Path, time: InstantTime
+) -> None:
     """A log compaction at `time`, and a compaction at 20, which knows one log file more than 10."""
     table = HandMade(tmp_path / "t")
     table.commit(at(1), at(2), table.base(group(1), at(1), {"a": 1}))
@@ -363,12 +365,12 @@ def test_old_logs_come_back_over_a_newer_compaction(tmp_path: Path, time: Instan
         (Action.COMMIT, "SOMETHING_NEW", False, INGESTION),
     ],
 )
-def test_kinds_of_commits(action, operation, compacted, kind) -> None:
+def test_commit_is_classified_by_action_and_operation(action, operation, compacted, kind) -> None:
     metadata = CommitMetadata(operation_type=operation, compacted=compacted)
     assert classify_commit(action, metadata) is kind
 
 
-def test_how_groups_are_touched() -> None:
+def test_touches_of_a_commit_by_its_write_stats() -> None:
     def stat(number: int, **fields: object) -> WriteStat:
         where = group(number)
         return WriteStat(file_id=where.file_id, partition_path=where.partition, **fields)
@@ -396,7 +398,7 @@ def test_how_groups_are_touched() -> None:
 # -- telling the user -------------------------------------------------------------------------
 
 
-def test_the_error_names_all_that_is_known() -> None:
+def test_error_names_instants_owners_and_file_groups() -> None:
     where = [group(n) for n in range(1, 6)]
     told = [
         replace(other("write", *where, time=at(60)), owner="nightly on node7, process 4711"),
@@ -421,7 +423,7 @@ def test_the_error_names_all_that_is_known() -> None:
     assert (str(copy), vars(copy)) == (str(error), vars(error))
 
 
-def test_the_error_says_what_helps() -> None:
+def test_error_says_what_to_do() -> None:
     def said(one: Mine, theirs: Other) -> str:
         return str(make_conflict_error(one, find_conflicts(SIMPLE, one, [theirs])))
 
@@ -436,7 +438,7 @@ def test_the_error_says_what_helps() -> None:
     assert f"restore {at(60)} (RESTORE): commits that this one was planned on are" in text
 
 
-def test_many_conflicts_are_counted() -> None:
+def test_error_counts_conflicts_beyond_the_first_three() -> None:
     many = [Conflict(other("restore", time=at(60 + n)), "gone") for n in range(9)]
     error = make_conflict_error(mine("compaction"), many)
     assert str(error).count("gone") == 3
@@ -444,7 +446,7 @@ def test_many_conflicts_are_counted() -> None:
     assert len(error.others) == 9
 
 
-def test_a_plain_text_is_still_an_error() -> None:
+def test_write_conflict_can_be_made_from_text_alone() -> None:
     for kind in (WriteConflict, EarlyConflict):
         error = kind("text")
         assert isinstance(error, CommitFailed)

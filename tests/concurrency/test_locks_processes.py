@@ -33,7 +33,7 @@ SHORT = {
 }
 
 
-def made(uri: str, options: Mapping[str, object]) -> TableRef:
+def create(uri: str, options: Mapping[str, object]) -> TableRef:
     schema = pa.schema([("id", pa.int64())])
     return create_table(uri, schema=schema, record_key="id", options=options)
 
@@ -41,7 +41,7 @@ def made(uri: str, options: Mapping[str, object]) -> TableRef:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_no_update_is_lost(tmp_path: Path, provider: str) -> None:
     uri, options = str(tmp_path / "t"), {f"{PREFIX}.provider": provider}
-    made(uri, options)
+    create(uri, options)
     counter = tmp_path / "counter"
     counter.write_text("0")
     with ExitStack() as stack:
@@ -53,9 +53,9 @@ def test_no_update_is_lost(tmp_path: Path, provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_nobody_starves(tmp_path: Path, provider: str) -> None:
+def test_every_process_gets_the_lock_in_time(tmp_path: Path, provider: str) -> None:
     uri, options = str(tmp_path / "t"), {f"{PREFIX}.provider": provider}
-    made(uri, options)
+    create(uri, options)
     counter, stop = tmp_path / "counter", tmp_path / "stop"
     counter.write_text("0")
     with ExitStack() as stack:
@@ -73,7 +73,7 @@ def test_nobody_starves(tmp_path: Path, provider: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_threads_of_one_process_take_turns(tmp_path: Path, provider: str) -> None:
-    ref = made(str(tmp_path / "t"), {f"{PREFIX}.provider": provider})
+    ref = create(str(tmp_path / "t"), {f"{PREFIX}.provider": provider})
     order: list[int] = []
     started = threading.Semaphore(0)
 
@@ -97,9 +97,11 @@ def test_threads_of_one_process_take_turns(tmp_path: Path, provider: str) -> Non
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_silent_holder_is_followed(tmp_path: Path, provider: str, how: signal.Signals) -> None:
+def test_lock_of_a_silent_process_is_taken_over(
+    tmp_path: Path, provider: str, how: signal.Signals
+) -> None:
     uri, options = str(tmp_path / "t"), {f"{PREFIX}.provider": provider, **SHORT}
-    ref = made(uri, options)
+    ref = create(uri, options)
     with contender(uri, options) as other:
         assert other.ask("try") == "ok"
         os.kill(other.pid, how)
@@ -118,8 +120,8 @@ def test_a_silent_holder_is_followed(tmp_path: Path, provider: str, how: signal.
             assert parse_holder(decode(ref.env.storage.read(path)).owner).pid == os.getpid()
 
 
-def test_a_lease_is_renewed_beside_the_work(tmp_path: Path) -> None:
-    ref = made(str(tmp_path / "t"), SHORT)
+def test_lease_is_renewed_in_the_background(tmp_path: Path) -> None:
+    ref = create(str(tmp_path / "t"), SHORT)
     with hold_lock(ref, "commit") as lock:
         time.sleep(3.6)  # longer than a lease
         lock.check()
@@ -127,9 +129,9 @@ def test_a_lease_is_renewed_beside_the_work(tmp_path: Path) -> None:
     assert make_lock(ref, "other").holder() is None
 
 
-def test_the_default_keeps_processes_apart(tmp_path: Path) -> None:
+def test_default_lock_excludes_other_processes(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    made(uri, {})
+    create(uri, {})
     with contender(uri, {}) as other:
         assert other.ask("try") == "ok"
         ref = open_ref(uri, {f"{PREFIX}.wait_time_ms": 100})
@@ -143,9 +145,9 @@ def test_the_default_keeps_processes_apart(tmp_path: Path) -> None:
     )
 
 
-def test_in_process(tmp_path: Path) -> None:
+def test_in_process_lock_excludes_threads(tmp_path: Path) -> None:
     options = {f"{PREFIX}.provider": "in_process"}
-    ref = made(str(tmp_path / "t"), options)
+    ref = create(str(tmp_path / "t"), options)
     inside, most = [0], [0]
 
     def work() -> None:
@@ -184,7 +186,7 @@ def test_in_process(tmp_path: Path) -> None:
 def test_no_update_is_lost_on_s3(s3: S3Server, tmp_path: Path, provider: str) -> None:
     uri = s3.uri(f"{uuid.uuid4()}")
     options = {f"{PREFIX}.provider": provider, **s3.options}
-    made(uri, options)
+    create(uri, options)
     counter = tmp_path / "counter"
     counter.write_text("0")
     with ExitStack() as stack:
@@ -196,9 +198,9 @@ def test_no_update_is_lost_on_s3(s3: S3Server, tmp_path: Path, provider: str) ->
 
 
 @pytest.mark.server
-def test_a_dead_holder_is_followed_on_s3(s3: S3Server) -> None:
+def test_lock_of_a_dead_process_is_taken_over_on_s3(s3: S3Server) -> None:
     uri, options = s3.uri(f"{uuid.uuid4()}"), {**SHORT, **s3.options}
-    ref = made(uri, options)
+    ref = create(uri, options)
     with contender(uri, options) as other:
         assert other.ask("try") == "ok"
         assert other.ask("confirm") == "ok"

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 from support.lossy import Loss
-from support.machines import NAME, Machines, clock, lossy, seconds_until_taken, taken
+from support.machines import NAME, Machines, clock, lossy, seconds_until_taken, take_lock
 
 from hoodoo.concurrency.locks import hold_lock, make_lock
 from hoodoo.errors import LeaseLost
@@ -27,12 +27,14 @@ def is_free(machines: Machines) -> bool:
 
 @pytest.mark.parametrize("loss", [Loss.LANDED, Loss.NEVER])
 @pytest.mark.parametrize("is_new", [True, False])
-def test_acquire(machines: Machines, loss: Loss, is_new: bool) -> None:
+def test_acquire_succeeds_when_an_answer_is_lost(
+    machines: Machines, loss: Loss, is_new: bool
+) -> None:
     ref = machines.open("a")
     if not is_new:
-        taken(machines.open("before")).release()
+        take_lock(machines.open("before")).release()
     lossy(ref).losses = [loss]
-    lock = taken(ref)
+    lock = take_lock(ref)
     lock.check()
     lock.confirm()
     assert make_lock(machines.open("b"), "commit").try_acquire() is not None
@@ -40,18 +42,18 @@ def test_acquire(machines: Machines, loss: Loss, is_new: bool) -> None:
     assert is_free(machines)
 
 
-def test_an_acquisition_that_lands_late(machines: Machines) -> None:
+def test_acquire_that_lands_late_does_not_overwrite_the_lock(machines: Machines) -> None:
     """Its second try takes the lock, and the first one meets a condition that fails."""
     ref = machines.open("a")
     lossy(ref).losses = [Loss.LATE]
-    lock = taken(ref)
+    lock = take_lock(ref)
     lossy(ref).land()
     lock.confirm()
     lock.release()
     assert is_free(machines)
 
 
-def test_an_acquisition_that_lands_between_the_tries(machines: Machines) -> None:
+def test_acquire_that_lands_between_tries_is_recognised(machines: Machines) -> None:
     ref = machines.open("a")
     lossy(ref).losses = [Loss.LATE]
     lossy(ref).before = lambda verb, path: (
@@ -65,7 +67,7 @@ def test_an_acquisition_that_lands_between_the_tries(machines: Machines) -> None
     assert is_free(machines)
 
 
-def test_an_acquisition_that_nobody_hears_of_is_given_up(machines: Machines) -> None:
+def test_acquire_without_any_answer_is_released(machines: Machines) -> None:
     """All tries get lost, the last one lands, and the one who waits goes away."""
     ref = machines.open("a")
     lossy(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
@@ -77,7 +79,7 @@ def test_an_acquisition_that_nobody_hears_of_is_given_up(machines: Machines) -> 
     assert is_free(machines)
 
 
-def test_an_acquisition_that_is_interrupted(
+def test_interrupted_acquire_leaves_the_lock_free(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Someone presses Ctrl-C after the write has landed, before anybody knows."""
@@ -94,9 +96,9 @@ def test_an_acquisition_that_is_interrupted(
 
 
 @pytest.mark.parametrize("loss", list(Loss))
-def test_renewal(machines: Machines, loss: Loss) -> None:
+def test_renewal_succeeds_when_an_answer_is_lost(machines: Machines, loss: Loss) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
+    lock = take_lock(ref)
     lossy(ref).losses = [loss]
     lock.confirm()
     lock.check()
@@ -107,10 +109,10 @@ def test_renewal(machines: Machines, loss: Loss) -> None:
     assert is_free(machines)
 
 
-def test_a_renewal_that_lands_after_the_look(machines: Machines) -> None:
+def test_late_renewal_is_recognised_by_the_next_confirm(machines: Machines) -> None:
     """The beat gives up; its last request lands, and the next confirmation finds its own text."""
     ref = machines.open("a")
-    lock = taken(ref)
+    lock = take_lock(ref)
     lossy(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
     with pytest.raises(LeaseLost, match="does not answer"):
         lock.confirm()
@@ -123,7 +125,7 @@ def test_a_renewal_that_lands_after_the_look(machines: Machines) -> None:
 
 def test_a_renewal_without_answer_does_not_extend_the_budget(machines: Machines) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
+    lock = take_lock(ref)
     clock(ref).is_stopped = True
     machines.world.pass_time(9)
     lossy(ref).losses = [Loss.NEVER] * 4
@@ -137,7 +139,7 @@ def test_a_renewal_without_answer_does_not_extend_the_budget(machines: Machines)
 
 def test_the_budget_counts_from_before_the_write_was_sent(machines: Machines) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
+    lock = take_lock(ref)
     clock(ref).is_stopped = True
     slow_s = 8.0
     lossy(ref).before = lambda verb, path: (
@@ -151,9 +153,9 @@ def test_the_budget_counts_from_before_the_write_was_sent(machines: Machines) ->
         lock.check()
 
 
-def test_stolen_while_the_answer_was_lost(machines: Machines) -> None:
+def test_renewal_with_lost_answer_does_not_undo_a_takeover(machines: Machines) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
+    lock = take_lock(ref)
     clock(ref).is_stopped = True
     thief = make_lock(machines.open("b"), "commit")
     assert thief.try_acquire() is not None
@@ -177,14 +179,14 @@ def test_stolen_while_the_answer_was_lost(machines: Machines) -> None:
 
 
 @pytest.mark.parametrize("loss", list(Loss))
-def test_release(machines: Machines, loss: Loss) -> None:
+def test_release_succeeds_when_an_answer_is_lost(machines: Machines, loss: Loss) -> None:
     ref = machines.open("a")
     with hold_lock(ref, "commit"):
         lossy(ref).losses = [loss]
     assert is_free(machines)
 
 
-def test_a_release_that_is_never_heard(machines: Machines) -> None:
+def test_lock_ends_by_itself_when_release_gets_no_answer(machines: Machines) -> None:
     ref = machines.open("a")
     with hold_lock(ref, "commit"):
         lossy(ref).losses = [Loss.NEVER] * 20
@@ -194,7 +196,7 @@ def test_a_release_that_is_never_heard(machines: Machines) -> None:
 
 def test_a_late_renewal_does_not_outlive_the_release(machines: Machines) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
+    lock = take_lock(ref)
     lossy(ref).losses = [Loss.LATE, Loss.NEVER, Loss.NEVER, Loss.NEVER]
     with pytest.raises(LeaseLost):
         lock.confirm()
@@ -203,10 +205,10 @@ def test_a_late_renewal_does_not_outlive_the_release(machines: Machines) -> None
     assert is_free(machines)
 
 
-def test_a_late_file_is_deleted_only_while_it_is_ours() -> None:
+def test_late_lock_file_is_deleted_only_if_it_is_ours() -> None:
     machines = Machines("filesystem")
     ref = machines.open("a")
-    lock = taken(ref)
+    lock = take_lock(ref)
     clock(ref).is_stopped = True
     contender = make_lock(machines.open("b", wall_ms=10**10), "commit")
     contender.try_acquire()
@@ -219,7 +221,7 @@ def test_a_late_file_is_deleted_only_while_it_is_ours() -> None:
     MemoryStorage.forget(NAME)
 
 
-def test_any_losses() -> None:
+def test_lock_excludes_others_and_ends_whatever_answers_are_lost() -> None:
     """Whatever is lost: what was told to be held is held, and what was given up ends."""
     at_once = 0
     for provider, losses in product(["storage", "filesystem"], product([None, *Loss], repeat=4)):

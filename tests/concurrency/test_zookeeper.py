@@ -103,7 +103,7 @@ def _state(task: Path) -> str:
 # Alone and together
 
 
-def test_one_has_it_and_then_the_other(table: Table) -> None:
+def test_second_contender_gets_the_lock_after_release(table: Table) -> None:
     first, second = table.lock(), table.lock()
     assert first.try_acquire() is None
     told = second.try_acquire()
@@ -168,7 +168,7 @@ def connections(server: ZooKeeperServer) -> int:
     return len(re.findall(r"^ /", server.ask("cons"), re.MULTILINE)) - 1
 
 
-def test_first_come_first_served(table: Table, tmp_path: Path) -> None:
+def test_lock_is_given_in_order_of_arrival(table: Table, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with ExitStack() as stack:
         processes: list[Contender] = []
@@ -201,7 +201,7 @@ def test_the_timeout_names_the_holder_and_leaves_the_queue(table: Table) -> None
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_silent_holder_is_followed(table: Table, how: signal.Signals) -> None:
+def test_lock_of_a_silent_process_is_taken_over(table: Table, how: signal.Signals) -> None:
     with table.contender() as other:
         assert other.ask("try") == "ok"
         assert other.ask("confirm") == "ok"
@@ -222,7 +222,7 @@ def test_a_silent_holder_is_followed(table: Table, how: signal.Signals) -> None:
         lock.release()
 
 
-def test_a_holder_that_only_paused_must_ask_again(table: Table) -> None:
+def test_holder_that_paused_must_confirm_before_it_publishes(table: Table) -> None:
     """On a busy machine the connection, and even the session, may be gone after the pause."""
     with table.contender() as other:
         assert other.ask("try") == "ok"
@@ -251,7 +251,7 @@ def test_a_waiter_that_lost_its_session_queues_again(table: Table, tmp_path: Pat
     assert log.read_text().split() == ["second", "first"]
 
 
-def test_another_session_is_noticed_at_once(table: Table) -> None:
+def test_lock_is_lost_at_once_in_a_new_session(table: Table) -> None:
     ref = table.open(zookeeper__session_timeout_ms=20_000)
     lock = make_lock(ref, "test")
     assert lock.try_acquire() is None
@@ -264,7 +264,7 @@ def test_another_session_is_noticed_at_once(table: Table) -> None:
 
 
 @pytest.mark.parametrize("call", ["confirm", "ensure"])
-def test_a_node_that_someone_deleted(table: Table, call: str) -> None:
+def test_lock_is_lost_when_its_node_is_deleted(table: Table, call: str) -> None:
     lock = table.lock()
     assert lock.try_acquire() is None
     place = find_lock_place(table.ref)
@@ -277,7 +277,7 @@ def test_a_node_that_someone_deleted(table: Table, call: str) -> None:
     lock.release()
 
 
-def test_break(table: Table) -> None:
+def test_break_waits_until_holder_may_not_publish(table: Table) -> None:
     with table.contender() as other:
         assert other.ask("try") == "ok"
         waiting = table.lock()
@@ -356,7 +356,7 @@ def is_confirmed(lock: Lock) -> bool:
     return True
 
 
-def test_requests_without_answer(tmp_path: Path) -> None:
+def test_node_made_without_answer_is_found_or_ends_with_its_session(tmp_path: Path) -> None:
     """A node whose making got no answer is found again, or goes with its session."""
     with zookeeper(tmp_path / "server") as server:
         patient = {
@@ -386,7 +386,7 @@ def test_requests_without_answer(tmp_path: Path) -> None:
         drop_connection(table.ref.env, find_lock_place(table.ref))
 
 
-def test_no_server(tmp_path: Path, server: ZooKeeperServer) -> None:
+def test_lock_times_out_without_a_server(tmp_path: Path, server: ZooKeeperServer) -> None:
     nowhere = {
         f"{PREFIX}.zookeeper.url": "127.0.0.1:1",
         f"{PREFIX}.zookeeper.connection_timeout_ms": 200,
@@ -418,7 +418,7 @@ def jvm(server: ZooKeeperServer) -> Iterator[Any]:
     gateway.shutdown()
 
 
-def test_curator_and_we_keep_each_other_out(
+def test_curator_and_hoodoo_exclude_each_other(
     jvm: Any, server: ZooKeeperServer, table: Table
 ) -> None:
     retry = jvm.org.apache.curator.retry.RetryOneTime(100)
@@ -475,7 +475,7 @@ def test_the_node_of_apache_hudi_names_its_application(table: Table) -> None:
         ({"base_path": "/a", "lock_key": ""}, "/a/trips"),
     ],
 )
-def test_where_the_lock_is(table: Table, settings: dict[str, str], path: str) -> None:
+def test_lock_path_by_settings(table: Table, settings: dict[str, str], path: str) -> None:
     given = {f"zookeeper__{key}": value for key, value in settings.items()}
     assert find_lock_place(table.open(**given)).path == path
 
@@ -488,11 +488,11 @@ def test_where_the_lock_is(table: Table, settings: dict[str, str], path: str) ->
         ("a:1,b/root", "a:1,b:2181/root"),
     ],
 )
-def test_servers(table: Table, url: str, hosts: str) -> None:
+def test_server_list_gets_the_default_port(table: Table, url: str, hosts: str) -> None:
     assert find_lock_place(table.open(zookeeper__url=url)).hosts == hosts
 
 
-def test_the_implicit_base_path(table: Table) -> None:
+def test_implicit_base_path_is_a_hash_of_the_table_path(table: Table) -> None:
     """Apache Hudi hashes the table's path, and needs no setting for it."""
     provider = "org.apache.hudi.client.transaction.lock.ZookeeperBasedImplicitBasePathLockProvider"
     place = find_lock_place(table.open(provider=provider))
@@ -500,12 +500,14 @@ def test_the_implicit_base_path(table: Table) -> None:
 
 
 @pytest.mark.parametrize("key", ["zookeeper__url", "zookeeper__base_path"])
-def test_settings_that_are_needed(table: Table, key: str) -> None:
+def test_missing_setting_is_a_config_error(table: Table, key: str) -> None:
     with pytest.raises(ConfigError, match=key.replace("__", ".")):
         make_lock(table.open(**{key: ""}), "x")
 
 
-def test_without_kazoo(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kazoo_package_is_a_config_error(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "kazoo.client", None)
     ref = table.open(zookeeper__url="127.0.0.1:2")
     with pytest.raises(ConfigError, match=r"pip install hoodoo\[zookeeper\]"), hold_lock(ref, "x"):

@@ -61,7 +61,7 @@ def clock(ref: TableRef) -> HandClock:
     return ref.env.clock
 
 
-def taken(ref: TableRef, phase: str = "commit") -> Lock:
+def take_lock(ref: TableRef, phase: str = "commit") -> Lock:
     """The table's lock, which must be free."""
     lock = make_lock(ref, phase)
     assert lock.try_acquire() is None
