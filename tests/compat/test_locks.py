@@ -24,8 +24,8 @@ from beside import (
 )
 from peer_client import Peer, PeerError
 from peer_rows import FIRST, trips
-from support.held_up import held_up
 from support.hudi_classes import HudiClasses, JavaLock
+from support.paused_writes import pause_write
 from support.processes import until
 from support.servers import or_skip
 
@@ -176,7 +176,7 @@ def test_both_write_to_the_same_file_group(hudi: Peer, tmp_path: Path, kind: str
     table.insert(trips(*FIRST))
     with ThreadPoolExecutor(1) as pool:
         both = Together(hudi, tmp_path, pool)
-        with held_up(tmp_path, lambda t: t.upsert(numbered(2)), options=settings) as ours:
+        with pause_write(tmp_path, lambda t: t.upsert(numbered(2)), options=settings) as ours:
             theirs = both.begin_theirs(3)  # ours was there before it
             both.ours(2, ours.go_on)
             theirs.result(60)
@@ -185,7 +185,7 @@ def test_both_write_to_the_same_file_group(hudi: Peer, tmp_path: Path, kind: str
         both.ours(5, lambda: table.upsert(numbered(5)))  # ours comes after it
         theirs.result(60)
 
-        with held_up(tmp_path, lambda t: t.upsert(numbered(6)), options=settings) as ours:
+        with pause_write(tmp_path, lambda t: t.upsert(numbered(6)), options=settings) as ours:
             both.theirs(7)
             both.ours(6, ours.go_on)
         assert 6 in both.refused
@@ -214,7 +214,7 @@ def test_writes_to_different_file_groups_do_not_wait(hudi: Peer, tmp_path: Path)
     """Neither is refused, though each began before the other had ended."""
     table = new_table(tmp_path, "cow", OUR_LOCK)
     table.insert(trips(*FIRST))
-    with held_up(tmp_path, lambda t: t.upsert(trips("c la 2 31")), options=OUR_LOCK) as ours:
+    with pause_write(tmp_path, lambda t: t.upsert(trips("c la 2 31")), options=OUR_LOCK) as ours:
         hudi.write(tmp_path, trips("a sf 2 11"), TOGETHER)
         ours.go_on()
     check(hudi, tmp_path, "a 2 11", "b 1 20", "c 2 31", "d 1 40", "e 1 50")
@@ -230,7 +230,7 @@ def test_hudi_that_gives_up_takes_our_lock_away(hudi: Peer, tmp_path: Path) -> N
 
     with ThreadPoolExecutor(1) as pool:
         theirs = Together(hudi, tmp_path, pool).begin_theirs(2, **IMPATIENT)
-        with held_up(tmp_path, work, at=IN_THE_GATE, options=settings) as ours:
+        with pause_write(tmp_path, work, at=IN_THE_GATE, options=settings) as ours:
             assert (tmp_path / ".hoodie/lock").exists()
             with pytest.raises(PeerError, match="Unable to acquire the lock") as told:
                 theirs.result(60)

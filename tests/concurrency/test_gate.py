@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from support.fleet import (
+from support.writer_machines import (
     COMPLETED,
     EXPIRY_S,
     Fleet,

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.fleet import EXPIRY_S, INTERVAL_MS, MISSES, Fleet, Machine
+from support.writer_machines import EXPIRY_S, INTERVAL_MS, MISSES, Fleet, Machine
 
 from hoodoo.concurrency.heartbeat import Heartbeat, open_instant, take_over
 from hoodoo.concurrency.liveness import take_pulses

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from support.hand_clock import HandIds, World
-from support.machines import (
+from support.lock_machines import (
     FILE,
     NAME,
     PUBLISH_S,
     STORAGE,
     VALIDITY_S,
     Machines,
-    clock,
-    lossy,
+    clock_of,
+    lossy_storage_of,
     seconds_until_taken,
     take_lock,
 )
@@ -86,7 +86,7 @@ def test_release_leaves_an_expired_lease_or_no_file(machines: Machines) -> None:
 
 def test_count_of_store_operations_without_contention(storage_machines: Machines) -> None:
     ref = storage_machines.open("a")
-    traced = lossy(ref)
+    traced = lossy_storage_of(ref)
 
     def verbs() -> list[str]:
         traced.clear()
@@ -101,11 +101,11 @@ def test_count_of_store_operations_without_contention(storage_machines: Machines
 def test_waiting_costs_one_stat_per_try(machines: Machines) -> None:
     take_lock(machines.open("a"))
     ref = machines.open("b")
-    lossy(ref).clear()
+    lossy_storage_of(ref).clear()
     waiting = make_lock(ref, "commit")
     for _ in range(5):
         assert waiting.try_acquire() is not None
-    assert lossy(ref).counts() == {"stat": 4, "read": 1}
+    assert lossy_storage_of(ref).counts() == {"stat": 4, "read": 1}
 
 
 def test_waiting_reads_only_new_versions(machines: Machines) -> None:
@@ -114,21 +114,21 @@ def test_waiting_reads_only_new_versions(machines: Machines) -> None:
     waiting = make_lock(ref, "commit")
     assert waiting.try_acquire() is not None
     holder.confirm()
-    lossy(ref).clear()
+    lossy_storage_of(ref).clear()
     for _ in range(2):
         assert waiting.try_acquire() is not None
-    assert [op.verb for op in lossy(ref).operations] == ["stat", "read", "stat"]
+    assert [op.verb for op in lossy_storage_of(ref).operations] == ["stat", "read", "stat"]
 
 
 def test_silence_counts_from_the_answer_of_the_first_look(machines: Machines) -> None:
     """However long the answer takes: what it shows may have been written just before it."""
     a, b = machines.open("a"), machines.open("b")
     holder = take_lock(a)
-    clock(a).is_stopped = True
+    clock_of(a).is_stopped = True
     waiting = make_lock(b, "commit")
-    lossy(b).before = lambda verb, path: machines.world.pass_time(VALIDITY_S - 1)
+    lossy_storage_of(b).before = lambda verb, path: machines.world.pass_time(VALIDITY_S - 1)
     assert waiting.try_acquire() is not None
-    lossy(b).before = lambda verb, path: None
+    lossy_storage_of(b).before = lambda verb, path: None
     assert seconds_until_taken(machines, waiting) > 2 * PUBLISH_S
     with pytest.raises(LeaseLost):
         holder.check()
@@ -137,16 +137,16 @@ def test_silence_counts_from_the_answer_of_the_first_look(machines: Machines) ->
 def test_ensure_renews_only_after_half_the_budget(machines: Machines) -> None:
     ref = machines.open("a")
     lock = take_lock(ref)
-    clock(ref).is_stopped = True  # nothing renews it beside us
-    lossy(ref).clear()
+    clock_of(ref).is_stopped = True  # nothing renews it beside us
+    lossy_storage_of(ref).clear()
     machines.world.pass_time(PUBLISH_S / 2 - 0.25)
     lock.ensure()
-    assert lossy(ref).operations == []
+    assert lossy_storage_of(ref).operations == []
     for _ in range(2):
         machines.world.pass_time(PUBLISH_S / 2)
         lock.ensure()
         lock.ensure()
-    assert [op.verb for op in lossy(ref).operations] == ["replace", "replace"]
+    assert [op.verb for op in lossy_storage_of(ref).operations] == ["replace", "replace"]
     lock.check()
 
 
@@ -156,7 +156,7 @@ def test_ensure_notices_a_loss(machines: Machines) -> None:
     with pytest.raises(LeaseLost, match="not held"):
         lock.ensure()
     assert lock.try_acquire() is None
-    clock(ref).is_stopped = True
+    clock_of(ref).is_stopped = True
     seconds_until_taken(machines, make_lock(machines.open("b"), "commit"))
     for _ in range(2):
         with pytest.raises(LeaseLost):
@@ -168,7 +168,7 @@ def test_each_renewal_writes_different_bytes(machines: Machines) -> None:
     lock = take_lock(ref)
     versions = [machines.store.read(machines.path)]
     for wall_ms in (0, 0, -3_600_000, -3_600_000, 5_000, 0):
-        clock(ref).wall_ms = wall_ms
+        clock_of(ref).wall_ms = wall_ms
         lock.confirm()
         versions.append(machines.store.read(machines.path))
     assert len(set(versions)) == len(versions)
@@ -180,7 +180,7 @@ def test_each_renewal_writes_different_bytes(machines: Machines) -> None:
 def test_lock_of_a_dead_holder_is_taken_over(machines: Machines) -> None:
     a, b = machines.open("a"), machines.open("b")
     lock = take_lock(a)
-    clock(a).is_stopped = True
+    clock_of(a).is_stopped = True
     assert VALIDITY_S < seconds_until_taken(machines, make_lock(b, "commit")) < VALIDITY_S + 2
     for call in (lock.check, lock.confirm, lock.check):
         with pytest.raises(LeaseLost):
@@ -202,7 +202,7 @@ def test_lock_of_a_living_holder_is_not_taken_over(machines: Machines) -> None:
 def test_lease_that_ended_is_not_renewed(machines: Machines) -> None:
     ref = machines.open("a")
     lock = take_lock(ref)
-    clock(ref).is_stopped = True
+    clock_of(ref).is_stopped = True
     machines.world.pass_time(VALIDITY_S)
     before = machines.store.read(machines.path)
     with pytest.raises(LeaseLost, match="ended"):
@@ -214,7 +214,7 @@ def test_lease_that_ended_is_not_renewed(machines: Machines) -> None:
 def test_check_fails_after_the_publish_budget_until_confirmed(machines: Machines) -> None:
     ref = machines.open("a")
     lock = take_lock(ref)
-    clock(ref).is_stopped = True
+    clock_of(ref).is_stopped = True
     machines.world.pass_time(PUBLISH_S - 0.1)
     lock.check()
     machines.world.pass_time(0.2)
@@ -283,7 +283,7 @@ def test_no_early_takeover_when_contender_clock_is_ahead(machines: Machines, ahe
         assert waiting.try_acquire() is not None
     # The holder falls silent: it may publish for one budget, and is followed after two.
     lock.confirm()
-    clock(a).is_stopped = True
+    clock_of(a).is_stopped = True
     silent = machines.world.seconds
     while waiting.try_acquire() is not None:
         machines.world.pass_time(0.05)
@@ -294,7 +294,7 @@ def test_no_early_takeover_when_contender_clock_is_ahead(machines: Machines, ahe
 
 def test_no_takeover_while_holder_may_publish(machines: Machines) -> None:
     a, b = machines.open("a"), machines.open("b", wall_ms=10**10)
-    clock(a).is_stopped = True  # nothing but `confirm` renews
+    clock_of(a).is_stopped = True  # nothing but `confirm` renews
     lock, waiting = take_lock(a), make_lock(b, "commit")
     for pause_s in (3, 9.9, 19, 9.9, 0.1, 19.9):
         began = machines.world.seconds
@@ -312,7 +312,7 @@ def test_no_takeover_while_holder_may_publish(machines: Machines) -> None:
 def test_takeover_in_time_when_contender_clock_is_behind(machines: Machines, behind_s: int) -> None:
     a, b = machines.open("a"), machines.open("b", wall_ms=-behind_s * 1000)
     take_lock(a)
-    clock(a).is_stopped = True
+    clock_of(a).is_stopped = True
     assert seconds_until_taken(machines, make_lock(b, "commit")) < VALIDITY_S + 2
 
 
@@ -324,7 +324,7 @@ def test_holder_with_wrong_clock_keeps_the_lock_while_alive(machines: Machines, 
         machines.world.pass_time(1)
         assert waiting.try_acquire() is not None
         lock.check()
-    clock(a).is_stopped = True
+    clock_of(a).is_stopped = True
     assert 2 * PUBLISH_S - 6 < seconds_until_taken(machines, waiting) < VALIDITY_S + 2
 
 
@@ -332,7 +332,7 @@ def test_lock_is_kept_when_the_wall_clock_jumps(machines: Machines) -> None:
     ref = machines.open("a")
     lock = take_lock(ref)
     for wall_ms in (10**9, -(10**9), 0):
-        clock(ref).wall_ms = wall_ms
+        clock_of(ref).wall_ms = wall_ms
         machines.world.pass_time(30)
         lock.check()
     lock.release()
@@ -344,7 +344,7 @@ def test_contender_with_short_lease_waits_for_budget_of_holder(machines: Machine
     short = {"storage__validity__timeout__secs": 4, "storage__renew__interval__secs": 1}
     a, b = machines.open("a"), machines.open("b", wall_ms=10**10, **short)
     lock, waiting = take_lock(a), make_lock(b, "commit")
-    clock(a).is_stopped = True
+    clock_of(a).is_stopped = True
     assert seconds_until_taken(machines, waiting) > 2 * PUBLISH_S
     with pytest.raises(LeaseLost):
         lock.check()
@@ -356,7 +356,7 @@ def test_contender_with_short_lease_waits_for_budget_of_holder(machines: Machine
 def test_one_of_many_contenders_takes_over(machines: Machines) -> None:
     a = machines.open("a")
     take_lock(a)
-    clock(a).is_stopped = True
+    clock_of(a).is_stopped = True
     locks = [make_lock(machines.open(f"b{number}"), "commit") for number in range(5)]
     for _ in range(70):
         assert all(lock.try_acquire() for lock in locks)
@@ -371,7 +371,7 @@ def test_one_of_many_contenders_takes_over(machines: Machines) -> None:
 def test_one_of_two_wins_a_race_to_take_over(machines: Machines) -> None:
     a, b, c = (machines.open(host) for host in "abc")
     take_lock(a)
-    clock(a).is_stopped = True
+    clock_of(a).is_stopped = True
     first, second = make_lock(b, "commit"), make_lock(c, "commit")
     assert first.try_acquire()
     assert second.try_acquire()
@@ -382,7 +382,7 @@ def test_one_of_two_wins_a_race_to_take_over(machines: Machines) -> None:
         if verb == "replace" and not outcomes:
             outcomes.append(second.try_acquire())
 
-    lossy(b).before = overtake
+    lossy_storage_of(b).before = overtake
     late = first.try_acquire()
     assert outcomes == [None]
     assert late is not None
@@ -401,7 +401,7 @@ def test_one_of_two_wins_a_race_to_create(machines: Machines) -> None:
         if verb == "create" and not outcomes:
             outcomes.append(second.try_acquire())
 
-    lossy(b).before = overtake
+    lossy_storage_of(b).before = overtake
     late = first.try_acquire()
     assert outcomes == [None]
     assert late is not None
@@ -471,7 +471,7 @@ def test_break_waits_until_holder_may_not_publish(machines: Machines) -> None:
     assert gone is not None
     assert gone.host == "a"
     # Nobody was let in as long as the holder could still publish.
-    assert clock(b).slept == [2 * PUBLISH_S]
+    assert clock_of(b).slept == [2 * PUBLISH_S]
     with pytest.raises(LeaseLost):
         lock.check()
     lock.release()
@@ -568,7 +568,7 @@ def test_the_timeout_names_the_holder(machines: Machines) -> None:
         f"hoodoo lock status {ref.uri}",
     ):
         assert part in message, message
-    assert sum(clock(ref).slept) == pytest.approx(5, abs=0.3)
+    assert sum(clock_of(ref).slept) == pytest.approx(5, abs=0.3)
 
 
 def test_pauses_get_shorter_the_longer_one_waits(machines: Machines) -> None:
@@ -576,7 +576,7 @@ def test_pauses_get_shorter_the_longer_one_waits(machines: Machines) -> None:
     ref = machines.open("b", wait_time_ms=20_000)
     with pytest.raises(LockTimeout), hold_lock(ref, "begin"):
         pass
-    pauses = clock(ref).slept[:-1]
+    pauses = clock_of(ref).slept[:-1]
     assert pauses[0] == pytest.approx(0.05)
     assert pauses == sorted(pauses, reverse=True)
     assert pauses[-1] == pytest.approx(0.05 / 8)
@@ -587,16 +587,16 @@ def test_wait_time_zero_fails_without_a_pause(machines: Machines) -> None:
     ref = machines.open("b", wait_time_ms=0)
     with pytest.raises(LockTimeout), hold_lock(ref, "begin"):
         pass
-    assert clock(ref).slept == []
+    assert clock_of(ref).slept == []
 
 
 def test_threads_of_one_process_queue_before_the_store(machines: Machines) -> None:
     ref = machines.open("a")
     with hold_lock(ref, "begin"):
-        before = len(lossy(ref).operations)
+        before = len(lossy_storage_of(ref).operations)
         with pytest.raises(LockTimeout, match=r"process 7 \(begin\)"), hold_lock(ref, "commit"):
             pass
-        assert [op.verb for op in lossy(ref).operations[before:]] == ["read"]
+        assert [op.verb for op in lossy_storage_of(ref).operations[before:]] == ["read"]
     with hold_lock(ref, "commit"):
         pass
 
@@ -618,7 +618,7 @@ def test_lock_is_released_when_the_work_fails(
         hold_lock(machines.open("b"), "commit"),
     ):
         pass
-    assert all(timer.is_stopped for timer in clock(ref).timers)
+    assert all(timer.is_stopped for timer in clock_of(ref).timers)
 
 
 @pytest.mark.parametrize("verb", ["replace", "delete"])

@@ -7,8 +7,15 @@ from contextlib import suppress
 from itertools import product
 
 import pytest
-from support.lossy import Loss
-from support.machines import NAME, Machines, clock, lossy, seconds_until_taken, take_lock
+from support.lock_machines import (
+    NAME,
+    Machines,
+    clock_of,
+    lossy_storage_of,
+    seconds_until_taken,
+    take_lock,
+)
+from support.lossy_storage import Loss
 
 from hoodoo.concurrency.locks import hold_lock, make_lock
 from hoodoo.errors import LeaseLost
@@ -33,7 +40,7 @@ def test_acquire_succeeds_when_an_answer_is_lost(
     ref = machines.open("a")
     if not is_new:
         take_lock(machines.open("before")).release()
-    lossy(ref).losses = [loss]
+    lossy_storage_of(ref).losses = [loss]
     lock = take_lock(ref)
     lock.check()
     lock.confirm()
@@ -45,9 +52,9 @@ def test_acquire_succeeds_when_an_answer_is_lost(
 def test_acquire_that_lands_late_does_not_overwrite_the_lock(machines: Machines) -> None:
     """Its second try takes the lock, and the first one meets a condition that fails."""
     ref = machines.open("a")
-    lossy(ref).losses = [Loss.LATE]
+    lossy_storage_of(ref).losses = [Loss.LATE]
     lock = take_lock(ref)
-    lossy(ref).land()
+    lossy_storage_of(ref).land()
     lock.confirm()
     lock.release()
     assert is_free(machines)
@@ -55,13 +62,15 @@ def test_acquire_that_lands_late_does_not_overwrite_the_lock(machines: Machines)
 
 def test_acquire_that_lands_between_tries_is_recognised(machines: Machines) -> None:
     ref = machines.open("a")
-    lossy(ref).losses = [Loss.LATE]
-    lossy(ref).before = lambda verb, path: (
-        lossy(ref).land() if verb in ("create", "replace") and not lossy(ref).losses else None
+    lossy_storage_of(ref).losses = [Loss.LATE]
+    lossy_storage_of(ref).before = lambda verb, path: (
+        lossy_storage_of(ref).land()
+        if verb in ("create", "replace") and not lossy_storage_of(ref).losses
+        else None
     )
     lock = make_lock(ref, "commit")
     assert lock.try_acquire() is None
-    lossy(ref).before = lambda verb, path: None
+    lossy_storage_of(ref).before = lambda verb, path: None
     lock.confirm()
     lock.release()
     assert is_free(machines)
@@ -70,10 +79,10 @@ def test_acquire_that_lands_between_tries_is_recognised(machines: Machines) -> N
 def test_acquire_without_any_answer_is_released(machines: Machines) -> None:
     """All tries get lost, the last one lands, and the one who waits goes away."""
     ref = machines.open("a")
-    lossy(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
+    lossy_storage_of(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
     lock = make_lock(ref, "commit")
     assert lock.try_acquire() is not None
-    lossy(ref).land()
+    lossy_storage_of(ref).land()
     assert not is_free(machines)
     lock.release()
     assert is_free(machines)
@@ -89,7 +98,7 @@ def test_interrupted_acquire_leaves_the_lock_free(
         machines.store.create(path, data, within_s=within_s)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lossy(ref), "create", create)
+    monkeypatch.setattr(lossy_storage_of(ref), "create", create)
     with pytest.raises(KeyboardInterrupt), hold_lock(ref, "commit"):
         pass
     assert is_free(machines)
@@ -99,10 +108,10 @@ def test_interrupted_acquire_leaves_the_lock_free(
 def test_renewal_succeeds_when_an_answer_is_lost(machines: Machines, loss: Loss) -> None:
     ref = machines.open("a")
     lock = take_lock(ref)
-    lossy(ref).losses = [loss]
+    lossy_storage_of(ref).losses = [loss]
     lock.confirm()
     lock.check()
-    lossy(ref).land()
+    lossy_storage_of(ref).land()
     lock.confirm()
     lock.check()
     lock.release()
@@ -113,10 +122,10 @@ def test_late_renewal_is_recognised_by_the_next_confirm(machines: Machines) -> N
     """The beat gives up; its last request lands, and the next confirmation finds its own text."""
     ref = machines.open("a")
     lock = take_lock(ref)
-    lossy(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
+    lossy_storage_of(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
     with pytest.raises(LeaseLost, match="does not answer"):
         lock.confirm()
-    lossy(ref).land()
+    lossy_storage_of(ref).land()
     lock.confirm()
     lock.check()
     lock.release()
@@ -126,9 +135,9 @@ def test_late_renewal_is_recognised_by_the_next_confirm(machines: Machines) -> N
 def test_a_renewal_without_answer_does_not_extend_the_budget(machines: Machines) -> None:
     ref = machines.open("a")
     lock = take_lock(ref)
-    clock(ref).is_stopped = True
+    clock_of(ref).is_stopped = True
     machines.world.pass_time(9)
-    lossy(ref).losses = [Loss.NEVER] * 4
+    lossy_storage_of(ref).losses = [Loss.NEVER] * 4
     with pytest.raises(LeaseLost):
         lock.confirm()
     lock.check()  # what was confirmed before still counts
@@ -140,9 +149,9 @@ def test_a_renewal_without_answer_does_not_extend_the_budget(machines: Machines)
 def test_the_budget_counts_from_before_the_write_was_sent(machines: Machines) -> None:
     ref = machines.open("a")
     lock = take_lock(ref)
-    clock(ref).is_stopped = True
+    clock_of(ref).is_stopped = True
     slow_s = 8.0
-    lossy(ref).before = lambda verb, path: (
+    lossy_storage_of(ref).before = lambda verb, path: (
         machines.world.pass_time(slow_s) if verb == "replace" else None
     )
     lock.confirm()
@@ -156,7 +165,7 @@ def test_the_budget_counts_from_before_the_write_was_sent(machines: Machines) ->
 def test_renewal_with_lost_answer_does_not_undo_a_takeover(machines: Machines) -> None:
     ref = machines.open("a")
     lock = take_lock(ref)
-    clock(ref).is_stopped = True
+    clock_of(ref).is_stopped = True
     thief = make_lock(machines.open("b"), "commit")
     assert thief.try_acquire() is not None
     outcomes: list[object] = []
@@ -165,10 +174,10 @@ def test_renewal_with_lost_answer_does_not_undo_a_takeover(machines: Machines) -
         if verb == "stat" and not outcomes:
             machines.world.pass_time(61)
             outcomes.append(thief.try_acquire())
-            lossy(ref).land()
+            lossy_storage_of(ref).land()
 
-    lossy(ref).losses = [Loss.LATE]
-    lossy(ref).before = steal
+    lossy_storage_of(ref).losses = [Loss.LATE]
+    lossy_storage_of(ref).before = steal
     with pytest.raises(LeaseLost):
         lock.confirm()
     assert outcomes == [None]
@@ -182,14 +191,14 @@ def test_renewal_with_lost_answer_does_not_undo_a_takeover(machines: Machines) -
 def test_release_succeeds_when_an_answer_is_lost(machines: Machines, loss: Loss) -> None:
     ref = machines.open("a")
     with hold_lock(ref, "commit"):
-        lossy(ref).losses = [loss]
+        lossy_storage_of(ref).losses = [loss]
     assert is_free(machines)
 
 
 def test_lock_ends_by_itself_when_release_gets_no_answer(machines: Machines) -> None:
     ref = machines.open("a")
     with hold_lock(ref, "commit"):
-        lossy(ref).losses = [Loss.NEVER] * 20
+        lossy_storage_of(ref).losses = [Loss.NEVER] * 20
     assert not is_free(machines)
     assert seconds_until_taken(machines, make_lock(machines.open("b"), "commit")) < 62
 
@@ -197,11 +206,11 @@ def test_lock_ends_by_itself_when_release_gets_no_answer(machines: Machines) -> 
 def test_a_late_renewal_does_not_outlive_the_release(machines: Machines) -> None:
     ref = machines.open("a")
     lock = take_lock(ref)
-    lossy(ref).losses = [Loss.LATE, Loss.NEVER, Loss.NEVER, Loss.NEVER]
+    lossy_storage_of(ref).losses = [Loss.LATE, Loss.NEVER, Loss.NEVER, Loss.NEVER]
     with pytest.raises(LeaseLost):
         lock.confirm()
     lock.release()
-    lossy(ref).land()
+    lossy_storage_of(ref).land()
     assert is_free(machines)
 
 
@@ -209,7 +218,7 @@ def test_late_lock_file_is_deleted_only_if_it_is_ours() -> None:
     machines = Machines("filesystem")
     ref = machines.open("a")
     lock = take_lock(ref)
-    clock(ref).is_stopped = True
+    clock_of(ref).is_stopped = True
     contender = make_lock(machines.open("b", wall_ms=10**10), "commit")
     contender.try_acquire()
     machines.world.pass_time(21)  # two budgets: the contender may take it now
@@ -227,7 +236,7 @@ def test_lock_excludes_others_and_ends_whatever_answers_are_lost() -> None:
     for provider, losses in product(["storage", "filesystem"], product([None, *Loss], repeat=4)):
         machines = Machines(provider)
         ref = machines.open("a")
-        lossy(ref).losses = list(losses)
+        lossy_storage_of(ref).losses = list(losses)
         lock = make_lock(ref, "commit")
         if lock.try_acquire() is None:
             other = make_lock(machines.open("b"), "commit").try_acquire()
@@ -236,10 +245,10 @@ def test_lock_excludes_others_and_ends_whatever_answers_are_lost() -> None:
             with suppress(LeaseLost):
                 lock.confirm()
             lock.check()
-        lossy(ref).land()
+        lossy_storage_of(ref).land()
         lock.release()
-        lossy(ref).losses = []
-        lossy(ref).land()
+        lossy_storage_of(ref).losses = []
+        lossy_storage_of(ref).land()
         waited = seconds_until_taken(machines, make_lock(machines.open("c"), "commit"))
         assert waited < 62, losses
         at_once += waited == 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from support.fleet import COMPLETED, Fleet, Machine, rows
+from support.writer_machines import COMPLETED, Fleet, Machine, rows
 
 from hoodoo.concurrency.locks import break_lock, hold_lock
 from hoodoo.errors import LeaseLost

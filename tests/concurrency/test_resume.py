@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.fleet import EXPIRY_S, INTERVAL_MS, Fleet, Machine, begin_commit
+from support.writer_machines import EXPIRY_S, INTERVAL_MS, Fleet, Machine, begin_commit
 
 from hoodoo.concurrency.gate import Attempt, publish
 from hoodoo.concurrency.heartbeat import Heartbeat, take_over

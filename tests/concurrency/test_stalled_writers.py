@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.fleet import EXPIRY_S, Fleet, Machine, rows
+from support.writer_machines import EXPIRY_S, Fleet, Machine, rows
 
 from hoodoo.concurrency.gate import request
 from hoodoo.concurrency.locks import break_lock

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from blocks import SCHEMA, Ledger, check_rows, rows_of
 from soundness import check_sound, recover_wholly
-from support.fleet import COMPLETED
 from support.processes import Child, Children, until
+from support.writer_machines import COMPLETED
 
 import hoodoo
 from hoodoo.concurrency.liveness import take_pulses

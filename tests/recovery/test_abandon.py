@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from support.fleet import Fleet, Machine, rows
+from support.writer_machines import Fleet, Machine, rows
 
 from hoodoo.errors import HeartbeatLost
 from hoodoo.model import paths

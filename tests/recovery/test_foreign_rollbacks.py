@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.fleet import EXPIRY_S, Fleet, PowerCut, cut_power_at, rows
+from support.writer_machines import EXPIRY_S, Fleet, PowerCut, cut_power_at, rows
 
 from hoodoo.format import timeline as codec
 from hoodoo.model.commit import InstantInfo

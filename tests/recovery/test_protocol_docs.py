@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from support.fleet import EXPIRY_S, Fleet, Machine, PowerCut, rows
+from support.writer_machines import EXPIRY_S, Fleet, Machine, PowerCut, rows
 
 from hoodoo.api import Table
 from hoodoo.concurrency.liveness import Pulse

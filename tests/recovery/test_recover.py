@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.fleet import (
+from support.writer_machines import (
     COMPLETED,
     EXPIRY_S,
     Fleet,
