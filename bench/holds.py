@@ -45,17 +45,17 @@ class Hold:
 def watched(mark: Callable[[], int] = lambda: 0) -> Iterator[list[Hold]]:
     """A list to which every transaction of this process adds itself when it ends."""
     holds: list[Hold] = []
-    lock_of = locks.lock_of
+    make_lock = locks.make_lock
 
     def watched_lock(ref: TableRef, purpose: str) -> Any:
         hold = Hold(purpose, asked=time.perf_counter())
-        return _WatchedLock(lock_of(ref, purpose), hold, holds, mark)
+        return _WatchedLock(make_lock(ref, purpose), hold, holds, mark)
 
-    locks.lock_of = watched_lock
+    locks.make_lock = watched_lock
     try:
         yield holds
     finally:
-        locks.lock_of = lock_of
+        locks.make_lock = make_lock
 
 
 class _WatchedLock:

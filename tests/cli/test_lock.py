@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import hoodoo
 from hoodoo.cli.main import app
 from hoodoo.concurrency.lock_protocol import Lock
-from hoodoo.concurrency.locks import lock_of
+from hoodoo.concurrency.locks import make_lock
 from hoodoo.env import SystemIds
 from hoodoo.errors import LeaseLost
 from hoodoo.format.lease import Lease, decode, encode
@@ -40,7 +40,7 @@ def ref(place: Path) -> TableRef:
 
 @pytest.fixture
 def held_lock(ref: TableRef) -> Iterator[Lock]:
-    lock = lock_of(ref, "commit")
+    lock = make_lock(ref, "commit")
     assert lock.try_acquire() is None
     yield lock
     lock.release()
@@ -48,7 +48,7 @@ def held_lock(ref: TableRef) -> Iterator[Lock]:
 
 def leave_a_dead_lease(ref: TableRef) -> None:
     """What a process that died an hour ago left."""
-    lock = lock_of(ref, "commit")
+    lock = make_lock(ref, "commit")
     assert lock.try_acquire() is None
     body = decode(ref.env.storage.read(LOCK))
     lock.release()

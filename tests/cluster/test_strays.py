@@ -9,7 +9,7 @@ import pytest
 from support.drivers import Driver
 from support.faults import COMPLETION, DATA, Fault
 from support.processes import until
-from support.scenes import Scene
+from support.writes_under_faults import WriteUnderFaults
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -26,10 +26,10 @@ WITHIN_S = 120.0
 WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert"), ("cow", "small upsert")]
 
 
-def happened(scene: Scene, name: str) -> dict[str, Any]:
+def wait_for_fault(write: WriteUnderFaults, name: str) -> dict[str, Any]:
     """The attempt that a fault happens to, once it does."""
-    until(name, lambda: scene.faults.happened(name), within_s=WITHIN_S)
-    found = scene.faults.happened(name)
+    until(name, lambda: write.faults.happened(name), within_s=WITHIN_S)
+    found = write.faults.happened(name)
     assert found is not None
     return found
 
@@ -51,27 +51,27 @@ def test_both_attempts_finish(
     spark_driver: Driver, tmp_path: Path, kind: str, operation: str
 ) -> None:
     """The one that says first that it is done counts, whoever of them Spark listens to."""
-    scene = Scene(tmp_path / "table", kind, operation)
-    scene.begin(
+    write = WriteUnderFaults(tmp_path / "table", kind, operation)
+    write.begin(
         spark_driver,
-        Fault("slow", "wait", "publish", scene.files),
+        Fault("slow", "wait", "publish", write.files),
         Fault("twin", "wait", "published", COMPLETION, twin_of="slow"),
     )
-    slow, twin = happened(scene, "slow"), happened(scene, "twin")
+    slow, twin = wait_for_fault(write, "slow"), wait_for_fault(write, "twin")
     assert (slow["stage"], slow["partition"]) == (twin["stage"], twin["partition"])
-    scene.faults.release("slow")
+    write.faults.release("slow")
     until(
         "the slow attempt withdraws its files",
-        lambda: slow["path"] in {e["path"] for e in scene.faults.events("deleted", DATA)},
+        lambda: slow["path"] in {e["path"] for e in write.faults.events("deleted", DATA)},
         within_s=WITHIN_S,
     )
-    scene.faults.release("twin")
+    write.faults.release("twin")
     spark_driver.answer(within_s=WITHIN_S)
 
-    scene.check_rows()
-    publishers = {event["task"] for event in scene.faults.events("published", DATA)}
+    write.check_rows()
+    publishers = {event["task"] for event in write.faults.events("published", DATA)}
     assert {slow["task"], twin["task"]} <= publishers
-    scene.check_swept()
+    write.check_swept()
 
 
 @pytest.mark.parametrize(
@@ -85,22 +85,22 @@ def test_both_attempts_finish(
 def test_stray_goes_on_after_the_commit(
     spark_driver: Driver, tmp_path: Path, kind: str, operation: str, moment: str
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation)
-    scene.begin(spark_driver, Fault("stray", "wait", moment, scene.files))
+    write = WriteUnderFaults(tmp_path / "table", kind, operation)
+    write.begin(spark_driver, Fault("stray", "wait", moment, write.files))
     spark_driver.answer(within_s=WITHIN_S)
-    scene.check_rows()
-    stray = happened(scene, "stray")
-    assert not scene.faults.events("resumed"), "it still waits when the write is committed"
-    assert scene.others_that_published(stray), "another attempt did its work"
+    write.check_rows()
+    stray = wait_for_fault(write, "stray")
+    assert not write.faults.events("resumed"), "it still waits when the write is committed"
+    assert write.others_that_published(stray), "another attempt did its work"
 
-    scene.faults.release("stray")
+    write.faults.release("stray")
     wait_until_gone(stray["pid"])
-    published = [e for e in scene.faults.events("published", DATA) if e["task"] == stray["task"]]
-    deleted = [e for e in scene.faults.events("deleted", DATA) if e["task"] == stray["task"]]
+    published = [e for e in write.faults.events("published", DATA) if e["task"] == stray["task"]]
+    deleted = [e for e in write.faults.events("deleted", DATA) if e["task"] == stray["task"]]
     assert bool(published) == (moment == "publish")
     assert {e["path"] for e in published} <= {e["path"] for e in deleted}
-    scene.check_rows()
-    scene.check_swept()
+    write.check_rows()
+    write.check_swept()
 
 
 @pytest.mark.parametrize(
@@ -110,17 +110,17 @@ def test_stray_goes_on_after_the_commit(
 def test_stray_dies_over_a_published_file(
     spark_driver: Driver, tmp_path: Path, kind: str, operation: str, partition_by: str | None
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation, partition_by=partition_by)
-    scene.begin(
+    write = WriteUnderFaults(tmp_path / "table", kind, operation, partition_by=partition_by)
+    write.begin(
         spark_driver,
-        Fault("stray", "wait", "publish", scene.files),
-        Fault("death", "kill_worker", "published", scene.files, same_as="stray"),
+        Fault("stray", "wait", "publish", write.files),
+        Fault("death", "kill_worker", "published", write.files, same_as="stray"),
     )
     spark_driver.answer(within_s=WITHIN_S)
-    stray = happened(scene, "stray")
-    scene.faults.release("stray")
-    assert happened(scene, "death")["task"] == stray["task"]
+    stray = wait_for_fault(write, "stray")
+    write.faults.release("stray")
+    assert wait_for_fault(write, "death")["task"] == stray["task"]
     wait_until_gone(stray["pid"])
-    assert (scene.place / stray["path"]).exists()
-    scene.check_swept()
-    assert not (scene.place / stray["path"]).exists()
+    assert (write.place / stray["path"]).exists()
+    write.check_swept()
+    assert not (write.place / stray["path"]).exists()

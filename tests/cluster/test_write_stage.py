@@ -8,8 +8,8 @@ import pytest
 from support.drivers import Driver
 from support.faults import Fault
 from support.processes import until
-from support.scenes import Scene
 from support.spark_events import task_ends
+from support.writes_under_faults import WriteUnderFaults
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -27,22 +27,22 @@ WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert"), ("cow", 
 def test_executor_killed_in_a_write(
     spark_driver: Driver, events: Path, tmp_path: Path, kind: str, operation: str, moment: str
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation)
+    write = WriteUnderFaults(tmp_path / "table", kind, operation)
     # A log file is written in one go.
     early = "publish" if kind == "mor" else "write"
     when = "published" if moment == "published" else early
-    scene.begin(spark_driver, Fault("death", "kill_executor", when, scene.files))
+    write.begin(spark_driver, Fault("death", "kill_executor", when, write.files))
     spark_driver.answer(within_s=WITHIN_S)
 
-    scene.check_rows()
-    victim = scene.faults.happened("death")
+    write.check_rows()
+    victim = write.faults.happened("death")
     assert victim is not None
-    assert scene.others_that_published(victim), "another attempt did its work"
+    assert write.others_that_published(victim), "another attempt did its work"
     assert task_ends(events, victim["stage"])["ExecutorLostFailure"]
     assert not Path(f"/proc/{victim['pid']}").exists()
     if moment == "half written":
-        assert scene.drafts()
-    scene.check_swept()
+        assert write.drafts()
+    write.check_swept()
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_shuffle_files_lost(
     operation: str,
     options: dict[str, object],
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation)
-    scene.begin(spark_driver, Fault("loss", "lose_shuffle", "publish", scene.files), **options)
+    write = WriteUnderFaults(tmp_path / "table", kind, operation)
+    write.begin(spark_driver, Fault("loss", "lose_shuffle", "publish", write.files), **options)
     spark_driver.answer(within_s=WITHIN_S)
 
-    scene.check_rows()
-    loss = scene.faults.happened("loss")
+    write.check_rows()
+    loss = write.faults.happened("loss")
     assert loss is not None
     until(
         "Spark notes the failed fetch",
         lambda: task_ends(events, loss["stage"])["FetchFailed"],
         within_s=60,
     )
-    scene.check_swept()
+    write.check_swept()
 
 
 @pytest.mark.parametrize(("kind", "operation"), WRITES[:-1])
@@ -81,17 +81,17 @@ def test_shuffle_files_lost(
 def test_stage_runs_again(
     spark_driver: Driver, tmp_path: Path, kind: str, operation: str, fails: bool
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation)
+    write = WriteUnderFaults(tmp_path / "table", kind, operation)
     policy = {"hoodie.write.fail.on.finalize.marker": fails}
-    scene.begin(spark_driver, request="write_and_repeat", **policy)
+    write.begin(spark_driver, request="write_and_repeat", **policy)
     outcomes = spark_driver.answer(within_s=WITHIN_S)
 
-    scene.check_rows()
+    write.check_rows()
     first = sorted(outcomes["first"])
     assert len(first) > 1
     for moment in ("finalized", "committed"):
         again = sorted(outcomes[moment])
         assert again == ([["CommitFailed"]] * len(first) if fails else first)
-    published = [event["path"] for event in scene.faults.events("published", r"^part=")]
+    published = [event["path"] for event in write.faults.events("published", r"^part=")]
     assert sorted(published) == sorted(path for files in first for path in files)
-    scene.check_swept()
+    write.check_swept()

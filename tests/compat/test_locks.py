@@ -24,14 +24,14 @@ from beside import (
 )
 from peer_client import Peer, PeerError
 from peer_rows import FIRST, trips
-from support.held_up import held_up
 from support.hudi_classes import HudiClasses, JavaLock
+from support.paused_writes import pause_write
 from support.processes import until
 from support.servers import or_skip
 
 import hoodoo
-from hoodoo.concurrency.locks import held, lock_of
-from hoodoo.concurrency.zookeeper import drop_connection, place_of
+from hoodoo.concurrency.locks import hold_lock, make_lock
+from hoodoo.concurrency.zookeeper import drop_connection, find_lock_place
 from hoodoo.errors import LeaseLost, LockTimeout, WriteConflict
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
@@ -60,7 +60,7 @@ def opened(place: Path, **settings: object) -> TableRef:
 
 def exclude_each_other(ref: TableRef, theirs: Theirs) -> None:
     """Each side in turn holds the lock, is in the other's way, and lets it in."""
-    ours = lock_of(ref, "test")
+    ours = make_lock(ref, "test")
     assert ours.try_acquire() is None
     refused = theirs()
     assert not refused.try_acquire()
@@ -70,9 +70,9 @@ def exclude_each_other(ref: TableRef, theirs: Theirs) -> None:
     lock = theirs()
     assert lock.try_acquire(5000)
     short = open_ref(ref.uri, {**ref.config.values, f"{PREFIX}.wait_time_ms": "300"})
-    with pytest.raises(LockTimeout), held(short, "test"):
+    with pytest.raises(LockTimeout), hold_lock(short, "test"):
         raise AssertionError("both have it")
-    waiting = lock_of(ref, "test")
+    waiting = make_lock(ref, "test")
     assert waiting.try_acquire() is not None
     lock.release()
     until("we get the lock", lambda: waiting.try_acquire() is None, within_s=AWAY_S)
@@ -91,7 +91,7 @@ def test_zookeeper_lock(classes: HudiClasses, server: ZooKeeperServer, tmp_path:
     named = {f"{PREFIX}.zookeeper.{key}": value for key, value in place.items()}
     ref = opened(tmp_path, provider="zookeeper", **{f"zookeeper__{k}": v for k, v in place.items()})
     exclude_each_other(ref, lambda: classes.lock("ZookeeperBasedLockProvider", named))
-    drop_connection(ref.env, place_of(ref))
+    drop_connection(ref.env, find_lock_place(ref))
 
 
 def test_zookeeper_lock_of_the_base_path(
@@ -102,7 +102,7 @@ def test_zookeeper_lock_of_the_base_path(
     exclude_each_other(
         ref, lambda: classes.lock("ZookeeperBasedImplicitBasePathLockProvider", settings)
     )
-    drop_connection(ref.env, place_of(ref))
+    drop_connection(ref.env, find_lock_place(ref))
 
 
 # -- writes at the same time ----------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_both_write_to_the_same_file_group(hudi: Peer, tmp_path: Path, kind: str
     table.insert(trips(*FIRST))
     with ThreadPoolExecutor(1) as pool:
         both = Together(hudi, tmp_path, pool)
-        with held_up(tmp_path, lambda t: t.upsert(numbered(2)), options=settings) as ours:
+        with pause_write(tmp_path, lambda t: t.upsert(numbered(2)), options=settings) as ours:
             theirs = both.begin_theirs(3)  # ours was there before it
             both.ours(2, ours.go_on)
             theirs.result(60)
@@ -185,7 +185,7 @@ def test_both_write_to_the_same_file_group(hudi: Peer, tmp_path: Path, kind: str
         both.ours(5, lambda: table.upsert(numbered(5)))  # ours comes after it
         theirs.result(60)
 
-        with held_up(tmp_path, lambda t: t.upsert(numbered(6)), options=settings) as ours:
+        with pause_write(tmp_path, lambda t: t.upsert(numbered(6)), options=settings) as ours:
             both.theirs(7)
             both.ours(6, ours.go_on)
         assert 6 in both.refused
@@ -214,7 +214,7 @@ def test_writes_to_different_file_groups_do_not_wait(hudi: Peer, tmp_path: Path)
     """Neither is refused, though each began before the other had ended."""
     table = new_table(tmp_path, "cow", OUR_LOCK)
     table.insert(trips(*FIRST))
-    with held_up(tmp_path, lambda t: t.upsert(trips("c la 2 31")), options=OUR_LOCK) as ours:
+    with pause_write(tmp_path, lambda t: t.upsert(trips("c la 2 31")), options=OUR_LOCK) as ours:
         hudi.write(tmp_path, trips("a sf 2 11"), TOGETHER)
         ours.go_on()
     check(hudi, tmp_path, "a 2 11", "b 1 20", "c 2 31", "d 1 40", "e 1 50")
@@ -230,7 +230,7 @@ def test_hudi_that_gives_up_takes_our_lock_away(hudi: Peer, tmp_path: Path) -> N
 
     with ThreadPoolExecutor(1) as pool:
         theirs = Together(hudi, tmp_path, pool).begin_theirs(2, **IMPATIENT)
-        with held_up(tmp_path, work, at=IN_THE_GATE, options=settings) as ours:
+        with pause_write(tmp_path, work, at=IN_THE_GATE, options=settings) as ours:
             assert (tmp_path / ".hoodie/lock").exists()
             with pytest.raises(PeerError, match="Unable to acquire the lock") as told:
                 theirs.result(60)

@@ -25,7 +25,7 @@ from peer_client import Peer, PeerError
 from peer_rows import FIRST, trips
 from peer_tables import COMPACT, FILES_INDEX, MOR, Maker
 from support.dead_writes import EXPIRY_S, make_older
-from support.held_up import ANNOUNCED, cut_off, held_up
+from support.paused_writes import ANNOUNCED, kill_write, pause_write
 from typer.testing import CliRunner
 
 import hoodoo
@@ -50,7 +50,7 @@ def test_hudi_rolls_our_dead_write_back(
     table, place = new_table(tmp_path, kind), tmp_path
     table.insert(trips(*FIRST))
     rows = trips("a sf 2 99", "q la 1 99", "z rome 1 99")
-    dead = cut_off(place, lambda table: table.upsert(rows), options={MARKERS: markers})
+    dead = kill_write(place, lambda table: table.upsert(rows), options={MARKERS: markers})
     left = traces(place, dead)
     assert len([path for path in left if path.startswith("city=")]) == 3
     check(hudi, place, *AFTER_FIRST)
@@ -70,12 +70,14 @@ def test_the_cleaner_of_hudi_goes_by_our_heartbeats(hudi: Peer, tmp_path: Path, 
     new_table(tmp_path, kind).insert(trips(*FIRST))
     place, rome = tmp_path, trips("r rome 1 60")
     with (
-        held_up(place, lambda table: table.upsert(trips("a sf 2 11")), options=OUR_LOCK) as alive,
-        held_up(
+        pause_write(
+            place, lambda table: table.upsert(trips("a sf 2 11")), options=OUR_LOCK
+        ) as alive,
+        pause_write(
             place, lambda table: table.upsert(trips("e ny 2 99")), at=ANNOUNCED, options=OUR_LOCK
         ) as slow,
     ):
-        dead = cut_off(place, lambda table: table.insert(rome), options=OUR_LOCK)
+        dead = kill_write(place, lambda table: table.insert(rome), options=OUR_LOCK)
         stalled = slow.instant
         silence(place, dead, stalled)
         hudi.write(place, trips("c la 2 31"), TOGETHER | CLEANING)
@@ -92,9 +94,9 @@ def test_hudi_finishes_our_rollback(hudi: Peer, tmp_path: Path) -> None:
     """We die while we roll back: the plan is there, and some of the files are gone."""
     table, place = new_table(tmp_path, "mor"), tmp_path
     table.insert(trips(*FIRST))
-    dead = cut_off(place, lambda table: table.upsert(trips("a sf 2 99", "z rome 1 99")))
+    dead = kill_write(place, lambda table: table.upsert(trips("a sf 2 99", "z rome 1 99")))
     silence(place, dead)
-    rollback = cut_off(place, lambda table: table.recover(), at=("delete", "^city=sf/"))
+    rollback = kill_write(place, lambda table: table.recover(), at=("delete", "^city=sf/"))
     assert "rollback inflight" in states(place)
     silence(place, rollback)
     hudi.write(place, trips("b sf 2 21"), TOGETHER | CLEANING)
@@ -211,7 +213,7 @@ def test_services_of_hudi_work_after_we_recovered(hudi: Peer, tmp_path: Path) ->
     table, place = new_table(tmp_path, "mor"), tmp_path
     table.insert(trips(*FIRST))
     for n in range(2):
-        dead = cut_off(place, lambda table: table.upsert(trips("a sf 2 99", "z rome 1 99")))
+        dead = kill_write(place, lambda table: table.upsert(trips("a sf 2 99", "z rome 1 99")))
         silence(place, dead)
         (done,) = table.recover().rolled_back
         assert done.instant == dead
@@ -258,7 +260,7 @@ def test_a_pending_base_file_hides_later_log_files_from_hudi(hudi: Peer, tmp_pat
     """
     table, place = new_table(tmp_path, "mor"), tmp_path
     table.insert(trips(*FIRST))
-    dead = cut_off(place, lambda table: table.insert(trips("q la 1 99")))
+    dead = kill_write(place, lambda table: table.insert(trips("q la 1 99")))
     (base,) = place.glob(f"city=la/*_{dead}.parquet")
     assert len(list(place.glob(f"city=la/{base.name[:36]}*"))) == 2, "not a group that was there"
     table.upsert(trips("c la 2 31"))
@@ -280,7 +282,7 @@ def test_without_filling_small_files_nothing_is_hidden(hudi: Peer, tmp_path: Pat
     """The way around it, for both sides."""
     table, place = new_table(tmp_path, "mor", NO_SMALL_FILES), tmp_path
     table.insert(trips(*FIRST))
-    cut_off(place, lambda table: table.insert(trips("q la 1 99")), options=NO_SMALL_FILES)
+    kill_write(place, lambda table: table.insert(trips("q la 1 99")), options=NO_SMALL_FILES)
     table.upsert(trips("c la 2 31"))
     hudi.write(place, trips("n la 1 70"), TOGETHER | NO_SMALL_FILES)
     check(hudi, place, "a 1 10", "b 1 20", "c 2 31", "d 1 40", "e 1 50", "n 1 70")

@@ -21,11 +21,11 @@ from hoodoo.concurrency.conflict import (
     Mine,
     Other,
     Touch,
-    check,
-    kind_of,
+    classify_commit,
+    collect_touches,
+    find_conflicts,
+    make_conflict_error,
     may_matter,
-    refusal,
-    touched_by,
 )
 from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.errors import CommitFailed, EarlyConflict, WriteConflict
@@ -70,8 +70,8 @@ def other(
     state = State.INFLIGHT if pending else State.COMPLETED
     action = action if pending else action.completed_as
     instant = Instant(time, action, state, None if pending else at(99))
-    touched = {} if kind is UNDO else dict.fromkeys(where, how)
-    return Other(instant, kind, what.upper(), touched)
+    touches = {} if kind is UNDO else dict.fromkeys(where, how)
+    return Other(instant, kind, what.upper(), touches)
 
 
 # -- the matrix -------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def cells() -> list[tuple[ConflictStrategy, bool, str, str, str]]:
     return found
 
 
-def test_the_page_has_the_whole_matrix() -> None:
+def test_docs_matrix_covers_all_pairs() -> None:
     rows = [what for what in WHAT if what not in ("write", "restore")]
     done = [what for what in WHAT if what != "write"]
     pending = [what for what in WHAT if not what.startswith("write,")]
@@ -106,13 +106,13 @@ def test_the_page_has_the_whole_matrix() -> None:
     assert len(cells()) == len(expected) == 3 * 6 * 12
 
 
-def test_each_cell_of_the_page_is_what_the_rules_say() -> None:
+def test_docs_matrix_agrees_with_the_rules() -> None:
     wrong = []
     for strategy, pending, row, column, verdict in cells():
         met = {}
         for name, time in (("if older", EARLIER), ("if newer", LATER)):
             theirs = other(column, group(1), group(2), time=time, pending=pending)
-            met[name] = check(strategy, mine(row, group(1), group(3)), [theirs])
+            met[name] = find_conflicts(strategy, mine(row, group(1), group(3)), [theirs])
             shared = [c.file_groups for c in met[name]]
             assert shared in ([], [(group(1),)], [()] if column == "restore" else [])
         here = {name for name, conflicts in met.items() if conflicts}
@@ -122,11 +122,11 @@ def test_each_cell_of_the_page_is_what_the_rules_say() -> None:
     assert not wrong
 
 
-def test_instants_that_share_no_file_group_pass() -> None:
+def test_instants_without_common_file_group_do_not_conflict() -> None:
     for strategy, pending, row, column, _ in cells():
         for time in (EARLIER, LATER):
             theirs = other(column, group(2), group(1, "la"), time=time, pending=pending)
-            met = check(strategy, mine(row, group(1)), [theirs])
+            met = find_conflicts(strategy, mine(row, group(1)), [theirs])
             assert bool(met) == (column == "restore")
 
 
@@ -137,20 +137,20 @@ def bucket(number: int, rest: str, city: str = "sf") -> FileGroupId:
     return FileGroupId(PartitionPath(f"city={city}"), FileId(f"{number:08d}-{rest}-0"))
 
 
-def test_two_first_groups_of_a_bucket_conflict_by_bucket_alone() -> None:
+def test_new_groups_of_one_bucket_conflict_only_by_bucket_strategy() -> None:
     made = Mine(at(50), INGESTION, {bucket(3, "mine"): Touch.CREATE})
-    theirs = replace(other("write"), touched={bucket(3, "theirs"): Touch.CREATE})
-    assert [c.file_groups for c in check(BUCKET, made, [theirs])] == [(bucket(3, "mine"),)]
-    assert not check(SIMPLE, made, [theirs])
+    theirs = replace(other("write"), touches={bucket(3, "theirs"): Touch.CREATE})
+    assert [c.file_groups for c in find_conflicts(BUCKET, made, [theirs])] == [(bucket(3, "mine"),)]
+    assert not find_conflicts(SIMPLE, made, [theirs])
     for elsewhere in (bucket(4, "theirs"), bucket(3, "theirs", "la"), bucket(30, "theirs")):
-        theirs = replace(theirs, touched={elsewhere: Touch.CREATE})
-        assert not check(BUCKET, made, [theirs])
+        theirs = replace(theirs, touches={elsewhere: Touch.CREATE})
+        assert not find_conflicts(BUCKET, made, [theirs])
 
 
 # -- algebra ----------------------------------------------------------------------------------
 
 GROUPS = [bucket(n, rest, city) for n in (1, 2) for rest in "ab" for city in ("sf", "la")]
-touched = st.dictionaries(st.sampled_from(GROUPS), st.sampled_from(Touch), max_size=4)
+touches = st.dictionaries(st.sampled_from(GROUPS), st.sampled_from(Touch), max_size=4)
 times = st.sampled_from([at(n) for n in (10, 20, 30, 40, 60, 70)])
 strategies = st.sampled_from(ConflictStrategy)
 
@@ -164,7 +164,7 @@ def of_kind(kind: Kind, where: dict[FileGroupId, Touch]) -> dict[FileGroupId, To
 @st.composite
 def mines(draw: st.DrawFn) -> Mine:
     kind = draw(st.sampled_from([INGESTION, COMPACTION, LOGS, CLUSTERING]))
-    return Mine(at(50), kind, of_kind(kind, draw(touched)))
+    return Mine(at(50), kind, of_kind(kind, draw(touches)))
 
 
 @st.composite
@@ -172,25 +172,25 @@ def others(draw: st.DrawFn, *, completed: bool = False, undo: bool = True) -> Ot
     what = draw(st.sampled_from([w for w in WHAT if undo or w != "restore"]))
     pending = not completed and draw(st.booleans())
     made = other(what, time=draw(times), pending=pending)
-    return replace(made, touched=of_kind(made.kind, draw(touched)))
+    return replace(made, touches=of_kind(made.kind, draw(touches)))
 
 
 def as_other(one: Mine) -> Other:
     action = next(action for kind, _, action in WHAT.values() if kind is one.kind)
     instant = Instant(one.time, action.completed_as, State.COMPLETED, at(99))
-    return Other(instant, one.kind, "", one.touched)
+    return Other(instant, one.kind, "", one.touches)
 
 
 @given(strategies, mines(), st.lists(others(undo=False)))
 def test_disjoint_groups_never_conflict(
     strategy: ConflictStrategy, one: Mine, found: list[Other]
 ) -> None:
-    buckets = {(g.partition, g.file_id[:8]) for g in one.touched}
+    buckets = {(g.partition, g.file_id[:8]) for g in one.touches}
     apart = [
-        replace(each, touched={g: how for g, how in each.touched.items() if _is_apart(g, buckets)})
+        replace(each, touches={g: how for g, how in each.touches.items() if _is_apart(g, buckets)})
         for each in found
     ]
-    assert check(strategy, one, apart) == []
+    assert find_conflicts(strategy, one, apart) == []
 
 
 def _is_apart(where: FileGroupId, buckets: set[tuple[PartitionPath, str]]) -> bool:
@@ -198,31 +198,33 @@ def _is_apart(where: FileGroupId, buckets: set[tuple[PartitionPath, str]]) -> bo
 
 
 @given(strategies, mines(), st.lists(others(), max_size=5, unique_by=lambda o: o.time), st.data())
-def test_each_other_is_judged_by_itself_in_any_order(
+def test_conflicts_do_not_depend_on_order_of_others(
     strategy: ConflictStrategy, one: Mine, found: list[Other], data: st.DataObject
 ) -> None:
-    whole = check(strategy, one, found)
-    assert check(strategy, one, data.draw(st.permutations(found))) == whole
+    whole = find_conflicts(strategy, one, found)
+    assert find_conflicts(strategy, one, data.draw(st.permutations(found))) == whole
     alone = [
-        c for each in sorted(found, key=lambda o: o.time) for c in check(strategy, one, [each])
+        c
+        for each in sorted(found, key=lambda o: o.time)
+        for c in find_conflicts(strategy, one, [each])
     ]
     assert alone == whole
     for conflict in whole:
-        assert set(conflict.file_groups) <= set(one.touched)
+        assert set(conflict.file_groups) <= set(one.touches)
 
 
 @given(mines(), others(undo=False))
-def test_buckets_find_all_that_file_ids_find(one: Mine, theirs: Other) -> None:
-    assert not check(SIMPLE, one, [theirs]) or check(BUCKET, one, [theirs])
+def test_bucket_strategy_finds_all_conflicts_by_file_id(one: Mine, theirs: Other) -> None:
+    assert not find_conflicts(SIMPLE, one, [theirs]) or find_conflicts(BUCKET, one, [theirs])
 
 
 @given(mines(), others(completed=True))
-def test_strategies_differ_in_pending_instants_alone(one: Mine, theirs: Other) -> None:
-    assert check(SIMPLE, one, [theirs]) == check(PREFER, one, [theirs])
+def test_strategies_differ_only_for_pending_instants(one: Mine, theirs: Other) -> None:
+    assert find_conflicts(SIMPLE, one, [theirs]) == find_conflicts(PREFER, one, [theirs])
 
 
 @given(strategies, mines(), mines(), times)
-def test_whoever_is_second_fails(
+def test_second_of_two_conflicting_writes_fails(
     strategy: ConflictStrategy, one: Mine, two: Mine, time: InstantTime
 ) -> None:
     """Of two that may not both be there, the later one to complete finds out, whichever it is.
@@ -232,19 +234,19 @@ def test_whoever_is_second_fails(
     two = replace(two, time=time)
     both = {COMPACTION, LOGS}
     for a, b in ((one, two), (two, one)):
-        if a.kind in both and (b.kind is CLUSTERING or Touch.REPLACE in b.touched.values()):
+        if a.kind in both and (b.kind is CLUSTERING or Touch.REPLACE in b.touches.values()):
             return
-    found = bool(check(strategy, one, [as_other(two)]))
-    assert found == bool(check(strategy, two, [as_other(one)]))
+    found = bool(find_conflicts(strategy, one, [as_other(two)]))
+    assert found == bool(find_conflicts(strategy, two, [as_other(one)]))
 
 
 @given(strategies, mines(), others())
-def test_plans_that_are_not_read_would_not_have_mattered(
+def test_plans_that_are_not_read_cannot_conflict(
     strategy: ConflictStrategy, one: Mine, theirs: Other
 ) -> None:
     if theirs.instant.is_pending and not may_matter(strategy, one, theirs.instant, theirs.kind):
-        within = {g: how for g, how in theirs.touched.items() if g in one.touched}
-        assert not check(strategy, one, [replace(theirs, touched=within)])
+        within = {g: how for g, how in theirs.touches.items() if g in one.touches}
+        assert not find_conflicts(strategy, one, [replace(theirs, touches=within)])
 
 
 # -- the same on real files -------------------------------------------------------------------
@@ -303,7 +305,7 @@ def compact_logs(table: HandMade, time: InstantTime, ended: InstantTime) -> Comm
 @pytest.mark.parametrize("write_time", [at(10), at(30)])
 @pytest.mark.parametrize("what", ["write, appends", "write, rewrites"])
 @pytest.mark.parametrize("service", [compact, compact_logs])
-def test_a_write_is_lost_where_the_rules_find_a_conflict_and_nowhere_else(
+def test_rules_find_a_conflict_exactly_where_a_write_would_be_lost(
     tmp_path: Path, service, what: str, write_time: InstantTime, order: str
 ) -> None:
     """A write and a service requested at 20, both planned on the same three commits."""
@@ -318,11 +320,13 @@ def test_a_write_is_lost_where_the_rules_find_a_conflict_and_nowhere_else(
     second, first = (b, a) if order == "write first" else (a, b)
     read = values if service is compact else ours  # the wheel leaves compacted logs out
     is_lost = read(table) != AFTER
-    assert bool(check(SIMPLE, second, [as_other(first)])) == is_lost
+    assert bool(find_conflicts(SIMPLE, second, [as_other(first)])) == is_lost
 
 
 @pytest.mark.parametrize("time", [at(10), at(30)])
-def test_old_logs_come_back_over_a_newer_compaction(tmp_path: Path, time: InstantTime) -> None:
+def test_compactions_conflict_exactly_where_old_logs_would_return(
+    tmp_path: Path, time: InstantTime
+) -> None:
     """A log compaction at `time`, and a compaction at 20, which knows one log file more than 10."""
     table = HandMade(tmp_path / "t")
     table.commit(at(1), at(2), table.base(group(1), at(1), {"a": 1}))
@@ -339,8 +343,8 @@ def test_old_logs_come_back_over_a_newer_compaction(tmp_path: Path, time: Instan
     whole = mine("compaction", group(1), time=at(20))
     is_wrong = ours(table) != {"a": 4}
     assert is_wrong == (time < at(20))
-    assert bool(check(SIMPLE, whole, [as_other(logs)])) == is_wrong
-    assert bool(check(SIMPLE, logs, [as_other(whole)])) == is_wrong
+    assert bool(find_conflicts(SIMPLE, whole, [as_other(logs)])) == is_wrong
+    assert bool(find_conflicts(SIMPLE, logs, [as_other(whole)])) == is_wrong
 
 
 # -- what commits say of themselves -----------------------------------------------------------
@@ -361,12 +365,12 @@ def test_old_logs_come_back_over_a_newer_compaction(tmp_path: Path, time: Instan
         (Action.COMMIT, "SOMETHING_NEW", False, INGESTION),
     ],
 )
-def test_kinds_of_commits(action, operation, compacted, kind) -> None:
+def test_commit_is_classified_by_action_and_operation(action, operation, compacted, kind) -> None:
     metadata = CommitMetadata(operation_type=operation, compacted=compacted)
-    assert kind_of(action, metadata) is kind
+    assert classify_commit(action, metadata) is kind
 
 
-def test_how_groups_are_touched() -> None:
+def test_touches_of_a_commit_by_its_write_stats() -> None:
     def stat(number: int, **fields: object) -> WriteStat:
         where = group(number)
         return WriteStat(file_id=where.file_id, partition_path=where.partition, **fields)
@@ -381,7 +385,7 @@ def test_how_groups_are_touched() -> None:
         replaces=(group(5), group(5, "la")),
         operation=OperationType.INSERT_OVERWRITE,
     )
-    assert touched_by(metadata) == {
+    assert collect_touches(metadata) == {
         group(1): Touch.CREATE,
         group(2): Touch.REWRITE,
         group(3): Touch.APPEND,
@@ -394,14 +398,16 @@ def test_how_groups_are_touched() -> None:
 # -- telling the user -------------------------------------------------------------------------
 
 
-def test_the_error_names_all_that_is_known() -> None:
+def test_error_names_instants_owners_and_file_groups() -> None:
     where = [group(n) for n in range(1, 6)]
     told = [
         replace(other("write", *where, time=at(60)), owner="nightly on node7, process 4711"),
         other("clustering", where[0], time=at(61)),
     ]
-    conflicts = check(SIMPLE, mine("write, appends", *where), told)
-    error = refusal(mine("write, appends", *where), conflicts, {at(61): "console on node1"})
+    conflicts = find_conflicts(SIMPLE, mine("write, appends", *where), told)
+    error = make_conflict_error(
+        mine("write, appends", *where), conflicts, {at(61): "console on node1"}
+    )
     named = ", ".join(str(g) for g in where[:3])
     assert str(error) == (
         f"write {at(50)} conflicts with deltacommit {at(60)} "
@@ -417,9 +423,9 @@ def test_the_error_names_all_that_is_known() -> None:
     assert (str(copy), vars(copy)) == (str(error), vars(error))
 
 
-def test_the_error_says_what_helps() -> None:
+def test_error_says_what_to_do() -> None:
     def said(one: Mine, theirs: Other) -> str:
-        return str(refusal(one, check(SIMPLE, one, [theirs])))
+        return str(make_conflict_error(one, find_conflicts(SIMPLE, one, [theirs])))
 
     pending = other("clustering", group(1), pending=True)
     assert said(mine("write, appends", group(1)), pending).endswith(
@@ -432,15 +438,15 @@ def test_the_error_says_what_helps() -> None:
     assert f"restore {at(60)} (RESTORE): commits that this one was planned on are" in text
 
 
-def test_many_conflicts_are_counted() -> None:
+def test_error_counts_conflicts_beyond_the_first_three() -> None:
     many = [Conflict(other("restore", time=at(60 + n)), "gone") for n in range(9)]
-    error = refusal(mine("compaction"), many)
+    error = make_conflict_error(mine("compaction"), many)
     assert str(error).count("gone") == 3
     assert "; and 6 more. " in str(error)
     assert len(error.others) == 9
 
 
-def test_a_plain_text_is_still_an_error() -> None:
+def test_write_conflict_can_be_made_from_text_alone() -> None:
     for kind in (WriteConflict, EarlyConflict):
         error = kind("text")
         assert isinstance(error, CommitFailed)

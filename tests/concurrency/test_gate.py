@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from support.fleet import (
+from support.writer_machines import (
     COMPLETED,
     EXPIRY_S,
     Fleet,
@@ -39,7 +39,7 @@ from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import Action, Instant
 from hoodoo.model.plan import RequestedReplaceMetadata, RollbackPlan
 from hoodoo.timeline import transitions
-from hoodoo.timeline.head import content_of
+from hoodoo.timeline.head import read_content
 from hoodoo.timeline.load import read_commit
 
 
@@ -62,7 +62,7 @@ def test_a_commit_takes_the_head_and_completes_once() -> None:
     north = fleet.machine("north")
     attempt = begin_commit(north)
     completed = finish(north, attempt)
-    found, beat = head(fleet), attempt.heartbeat.attempt
+    found, beat = head(fleet), attempt.heartbeat.body
     assert (found.number, found.kind, found.instant, found.owner) == (
         1,
         DecisionKind.COMPLETE,
@@ -71,12 +71,12 @@ def test_a_commit_takes_the_head_and_completes_once() -> None:
     )
     name = f"{completed.requested_time}_{completed.completion_time}.commit"
     assert found.path == f"{north.ref.properties.timeline.active}/{name}"
-    assert content_of(fleet.store, found) == fleet.store.read(found.path)
+    assert read_content(fleet.store, found) == fleet.store.read(found.path)
     with pytest.raises(AlreadyCommitted):
         finish(north, attempt)
 
 
-def test_a_large_content_is_staged_and_gone_after_the_commit() -> None:
+def test_large_metadata_is_staged_and_removed_after_the_commit() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     attempt = begin_commit(north)
@@ -91,7 +91,7 @@ def test_a_large_content_is_staged_and_gone_after_the_commit() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 80_000])
-def test_whoever_comes_next_finishes_what_was_decided(size: int) -> None:
+def test_next_transaction_finishes_an_unfinished_decision(size: int) -> None:
     """The machine dies between the head and the completed file."""
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
@@ -110,7 +110,7 @@ def test_whoever_comes_next_finishes_what_was_decided(size: int) -> None:
     assert found.extra_metadata == {"notes": notes}
 
 
-def test_an_instant_that_is_gone() -> None:
+def test_commit_fails_if_its_instant_was_removed() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     attempt = begin_commit(north)
@@ -120,7 +120,7 @@ def test_an_instant_that_is_gone() -> None:
         finish(north, attempt)
 
 
-def test_an_old_heartbeat_does_no_harm_as_long_as_nobody_acted_on_it() -> None:
+def test_commit_succeeds_with_old_heartbeat_if_nobody_took_over() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     attempt = begin_commit(north)
@@ -129,7 +129,7 @@ def test_an_old_heartbeat_does_no_harm_as_long_as_nobody_acted_on_it() -> None:
     assert finish(north, attempt).is_completed
 
 
-def test_a_rollback_that_apache_hudi_began() -> None:
+def test_commit_fails_while_a_rollback_by_apache_hudi_is_pending() -> None:
     """It knows no head, but its plan is on the timeline."""
     fleet = Fleet()
     north = fleet.machine("north")
@@ -156,17 +156,17 @@ def test_a_cancel_request_stops_a_table_service() -> None:
         finish(north, attempt)
 
 
-def test_a_lock_that_was_broken() -> None:
+def test_commit_fails_if_the_lock_was_broken() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     attempt = begin_commit(north)
 
-    def settle() -> CommitMetadata:
+    def prepare_metadata() -> CommitMetadata:
         break_lock(fleet.machine("south").ref)
         return CommitMetadata()
 
     with pytest.raises(LeaseLost), transaction(north.ref, "commit") as txn:
-        publish(txn, attempt, settle)
+        publish(txn, attempt, prepare_metadata)
     assert state_of(fleet, attempt) == "inflight"
     assert not fleet.store.exists(paths.HEAD)
 
@@ -174,7 +174,9 @@ def test_a_lock_that_was_broken() -> None:
 @pytest.mark.parametrize("part", [".heartbeat", "commit.requested", "inflight", "head", COMPLETED])
 @pytest.mark.parametrize("landed", [True, False])
 @pytest.mark.parametrize("times", [1, 3])
-def test_answers_that_are_lost_for_a_while(part: str, landed: bool, times: int) -> None:
+def test_commit_succeeds_once_when_answers_are_lost_for_a_while(
+    part: str, landed: bool, times: int
+) -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     north.storage.lose("create", part, landed=landed, times=1)
@@ -187,14 +189,14 @@ def test_answers_that_are_lost_for_a_while(part: str, landed: bool, times: int) 
 
 @pytest.mark.parametrize("part", ["head", COMPLETED])
 @pytest.mark.parametrize("landed", [True, False])
-def test_a_decision_without_any_answer_is_unknown(part: str, landed: bool) -> None:
+def test_commit_is_unknown_when_the_decision_gets_no_answer(part: str, landed: bool) -> None:
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
     attempt = begin_commit(north)
     north.storage.lose("create", part, landed=landed)
     north.storage.lose("create", part, landed=False, times=10)
 
-    def settle() -> CommitMetadata:
+    def prepare_metadata() -> CommitMetadata:
         north.storage.lose("read", part, landed=False, times=10)
         return CommitMetadata()
 
@@ -202,7 +204,7 @@ def test_a_decision_without_any_answer_is_unknown(part: str, landed: bool) -> No
         pytest.raises(CommitUnknown, match="run `hoodoo recover`") as caught,
         transaction(north.ref, "commit") as txn,
     ):
-        publish(txn, attempt, settle)
+        publish(txn, attempt, prepare_metadata)
     assert caught.value.instant == attempt.instant.requested_time
     is_decided = part == COMPLETED or landed
     fleet.die(north)
@@ -210,7 +212,7 @@ def test_a_decision_without_any_answer_is_unknown(part: str, landed: bool) -> No
     assert state_of(fleet, attempt) == ("completed" if is_decided else "gone")
 
 
-def test_others_that_decide_meanwhile_make_it_look_again() -> None:
+def test_commit_is_checked_again_when_another_decision_came_first() -> None:
     """Nothing but the head tells it: the lock was lost, and the timeline was read before."""
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
@@ -229,7 +231,7 @@ def test_others_that_decide_meanwhile_make_it_look_again() -> None:
     assert south.rows() == {"k1": 3, "k2": 2}
 
 
-def test_a_late_decision_never_lands() -> None:
+def test_no_decision_lands_after_the_publish_budget() -> None:
     """North sleeps for a day with its request on the way: everything was decided without it."""
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
@@ -252,7 +254,7 @@ def test_a_late_decision_never_lands() -> None:
     assert south.rows() == {"k1": 3}
 
 
-def test_unknown_outcomes_of_a_whole_write_are_left_to_those_who_look() -> None:
+def test_write_with_unknown_outcome_is_not_rolled_back() -> None:
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
     north.table.insert(rows(k1=1))
@@ -292,7 +294,7 @@ class Away:
     ],
     ids=str,
 )
-def test_a_lost_answer_and_then_an_outage_is_unknown_and_nothing_is_rolled_back(
+def test_lost_answer_and_then_outage_is_unknown_without_rollback(
     part: str, landed: bool, error: BaseException
 ) -> None:
     """Hole 1 of the review: it was told as failed, and rolled back."""
@@ -308,7 +310,7 @@ def test_a_lost_answer_and_then_an_outage_is_unknown_and_nothing_is_rolled_back(
     assert south.rows() == ({"k1": 1, "k2": 2} if is_committed else {"k1": 1})
 
 
-def test_a_staged_content_that_cannot_be_removed_is_left_to_the_sweep() -> None:
+def test_staged_metadata_that_cannot_be_removed_is_swept_later() -> None:
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
     attempt = begin_commit(north)

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.fleet import EXPIRY_S, INTERVAL_MS, MISSES, Fleet, Machine
+from support.writer_machines import EXPIRY_S, INTERVAL_MS, MISSES, Fleet, Machine
 
 from hoodoo.concurrency.heartbeat import Heartbeat, open_instant, take_over
 from hoodoo.concurrency.liveness import take_pulses
@@ -34,7 +34,7 @@ def pulse_of(machine: Machine, instant: InstantTime):  # type: ignore[no-untyped
     return take_pulses(machine.ref, [pending])[instant]
 
 
-def test_the_body_says_who_beats_and_counts() -> None:
+def test_body_names_owner_and_counts_beats() -> None:
     fleet = Fleet()
     heartbeat = begin(fleet.machine("north"))
     first = body(fleet, heartbeat.instant)
@@ -69,7 +69,7 @@ def test_one_miss_allowed_still_beats_four_times_before_it_counts_as_death() -> 
     assert body(fleet, heartbeat.instant)["seq"] == 21
 
 
-def test_whoever_was_taken_over_learns_it_at_the_next_beat_and_stops() -> None:
+def test_attempt_that_was_taken_over_stops_at_its_next_beat() -> None:
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
     heartbeat = begin(north)
@@ -116,7 +116,7 @@ def test_takeover_fails_if_the_owner_beats_after_the_look() -> None:
 
 
 @pytest.mark.parametrize("landed", [True, False])
-def test_a_beat_without_an_answer(landed: bool) -> None:
+def test_heartbeat_goes_on_after_a_beat_without_answer(landed: bool) -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     heartbeat = begin(north)
@@ -128,7 +128,7 @@ def test_a_beat_without_an_answer(landed: bool) -> None:
     heartbeat.check()
 
 
-def test_a_removed_file_is_a_lost_instant() -> None:
+def test_instant_is_lost_when_its_heartbeat_file_is_removed() -> None:
     fleet = Fleet()
     heartbeat = begin(fleet.machine("north"))
     fleet.store.delete(paths.heartbeat(heartbeat.instant))
@@ -138,7 +138,7 @@ def test_a_removed_file_is_a_lost_instant() -> None:
     assert not fleet.store.exists(paths.heartbeat(heartbeat.instant))
 
 
-def test_half_the_expiry_without_a_beat_is_too_long_to_publish() -> None:
+def test_no_publish_after_half_the_expiry_without_a_beat() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     heartbeat = begin(north)
@@ -151,7 +151,7 @@ def test_half_the_expiry_without_a_beat_is_too_long_to_publish() -> None:
     assert not pulse_of(fleet.machine("south"), heartbeat.instant).is_dead
 
 
-def test_who_was_silent_for_the_expiry_never_beats_again() -> None:
+def test_no_beat_after_a_silence_of_the_expiry() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     heartbeat = begin(north)
@@ -162,7 +162,7 @@ def test_who_was_silent_for_the_expiry_never_beats_again() -> None:
     assert body(fleet, heartbeat.instant)["seq"] == 1
 
 
-def test_no_two_fleet_draw_one_instant_even_without_a_lock() -> None:
+def test_no_two_writers_get_one_instant_time_even_without_a_lock() -> None:
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
     with transaction(north.ref, "test") as held:
@@ -190,21 +190,21 @@ def test_age_is_judged_by_the_clock_of_the_store(store_ms: int, wall_ms: int) ->
     assert pulse_of(judge, heartbeat.instant).is_dead
 
 
-def test_a_foreign_heartbeat_is_judged_by_this_table_s_settings() -> None:
+def test_foreign_heartbeat_expires_by_settings_of_this_table() -> None:
     fleet = Fleet()
     south = fleet.machine("south")
     instant = InstantTime("20260101000000000")
     fleet.store.put(paths.heartbeat(instant), b"")
     fleet.world.pass_time(EXPIRY_S)
     pulse = pulse_of(south, instant)
-    assert (pulse.beat, pulse.is_dead) == (None, False)
+    assert (pulse.body, pulse.is_dead) == (None, False)
     fleet.world.pass_time(1)
     assert pulse_of(south, instant).is_dead
     fleet.store.put(paths.heartbeat(instant), b"")
     assert not pulse_of(south, instant).is_dead
 
 
-def test_without_a_heartbeat_the_last_move_of_the_instant_counts() -> None:
+def test_age_counts_from_last_timeline_file_without_a_heartbeat() -> None:
     fleet = Fleet()
     south = fleet.machine("south")
     instant = InstantTime("20260101000000000")
@@ -217,13 +217,13 @@ def test_without_a_heartbeat_the_last_move_of_the_instant_counts() -> None:
     assert "it has no heartbeat" in str(pulse)
 
 
-def test_probes_do_not_stay() -> None:
+def test_probe_objects_are_deleted() -> None:
     fleet = Fleet()
     pulse_of(fleet.machine("south"), InstantTime("20260101000000000"))
     assert not list(fleet.store.list(paths.PROBES))
 
 
-def test_a_store_that_fails_a_beat_is_asked_again() -> None:
+def test_failed_beat_is_sent_again() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     heartbeat = begin(north)

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from support.contender import contender
 
-from hoodoo.concurrency.locks import held, lock_of
-from hoodoo.concurrency.owner import holder_of
+from hoodoo.concurrency.locks import hold_lock, make_lock
+from hoodoo.concurrency.owner import parse_holder
 from hoodoo.errors import LeaseLost, LockTimeout
 from hoodoo.format.lease import decode
 from hoodoo.model import paths
@@ -33,7 +33,7 @@ SHORT = {
 }
 
 
-def made(uri: str, options: Mapping[str, object]) -> TableRef:
+def create(uri: str, options: Mapping[str, object]) -> TableRef:
     schema = pa.schema([("id", pa.int64())])
     return create_table(uri, schema=schema, record_key="id", options=options)
 
@@ -41,7 +41,7 @@ def made(uri: str, options: Mapping[str, object]) -> TableRef:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_no_update_is_lost(tmp_path: Path, provider: str) -> None:
     uri, options = str(tmp_path / "t"), {f"{PREFIX}.provider": provider}
-    made(uri, options)
+    create(uri, options)
     counter = tmp_path / "counter"
     counter.write_text("0")
     with ExitStack() as stack:
@@ -53,9 +53,9 @@ def test_no_update_is_lost(tmp_path: Path, provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_nobody_starves(tmp_path: Path, provider: str) -> None:
+def test_every_process_gets_the_lock_in_time(tmp_path: Path, provider: str) -> None:
     uri, options = str(tmp_path / "t"), {f"{PREFIX}.provider": provider}
-    made(uri, options)
+    create(uri, options)
     counter, stop = tmp_path / "counter", tmp_path / "stop"
     counter.write_text("0")
     with ExitStack() as stack:
@@ -73,16 +73,16 @@ def test_nobody_starves(tmp_path: Path, provider: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_threads_of_one_process_take_turns(tmp_path: Path, provider: str) -> None:
-    ref = made(str(tmp_path / "t"), {f"{PREFIX}.provider": provider})
+    ref = create(str(tmp_path / "t"), {f"{PREFIX}.provider": provider})
     order: list[int] = []
     started = threading.Semaphore(0)
 
     def work(me: int) -> None:
         started.release()
-        with held(ref, "work"):
+        with hold_lock(ref, "work"):
             order.append(me)
 
-    with held(ref, "first"):
+    with hold_lock(ref, "first"):
         threads = []
         for me in range(5):
             thread = threading.Thread(target=work, args=(me,))
@@ -97,14 +97,16 @@ def test_threads_of_one_process_take_turns(tmp_path: Path, provider: str) -> Non
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_silent_holder_is_followed(tmp_path: Path, provider: str, how: signal.Signals) -> None:
+def test_lock_of_a_silent_process_is_taken_over(
+    tmp_path: Path, provider: str, how: signal.Signals
+) -> None:
     uri, options = str(tmp_path / "t"), {f"{PREFIX}.provider": provider, **SHORT}
-    ref = made(uri, options)
+    ref = create(uri, options)
     with contender(uri, options) as other:
         assert other.ask("try") == "ok"
         os.kill(other.pid, how)
         began = time.monotonic()
-        with held(ref, "commit") as lock:
+        with hold_lock(ref, "commit") as lock:
             waited = time.monotonic() - began
             assert 1.5 < waited < 6
             if how == signal.SIGSTOP:
@@ -115,42 +117,42 @@ def test_a_silent_holder_is_followed(tmp_path: Path, provider: str, how: signal.
             lock.confirm()
             lock.check()
             path = paths.LOCK if provider == "storage" else ".hoodie/lock"
-            assert holder_of(decode(ref.env.storage.read(path)).owner).pid == os.getpid()
+            assert parse_holder(decode(ref.env.storage.read(path)).owner).pid == os.getpid()
 
 
-def test_a_lease_is_renewed_beside_the_work(tmp_path: Path) -> None:
-    ref = made(str(tmp_path / "t"), SHORT)
-    with held(ref, "commit") as lock:
+def test_lease_is_renewed_in_the_background(tmp_path: Path) -> None:
+    ref = create(str(tmp_path / "t"), SHORT)
+    with hold_lock(ref, "commit") as lock:
         time.sleep(3.6)  # longer than a lease
         lock.check()
-        assert lock_of(ref, "other").try_acquire() is not None
-    assert lock_of(ref, "other").holder() is None
+        assert make_lock(ref, "other").try_acquire() is not None
+    assert make_lock(ref, "other").holder() is None
 
 
-def test_the_default_keeps_processes_apart(tmp_path: Path) -> None:
+def test_default_lock_excludes_other_processes(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    made(uri, {})
+    create(uri, {})
     with contender(uri, {}) as other:
         assert other.ask("try") == "ok"
         ref = open_ref(uri, {f"{PREFIX}.wait_time_ms": 100})
         with pytest.raises(
             LockTimeout, match=rf"contender\.py on .*, process {other.pid} \(test\)"
         ):
-            held(ref, "commit").__enter__()
+            hold_lock(ref, "commit").__enter__()
     assert re.fullmatch(
         rb'\{"expired":false,"validUntil":\d{13},"owner":"[^"]+"\}',
         ref.env.storage.read(paths.LOCK),
     )
 
 
-def test_in_process(tmp_path: Path) -> None:
+def test_in_process_lock_excludes_threads(tmp_path: Path) -> None:
     options = {f"{PREFIX}.provider": "in_process"}
-    ref = made(str(tmp_path / "t"), options)
+    ref = create(str(tmp_path / "t"), options)
     inside, most = [0], [0]
 
     def work() -> None:
         for _ in range(50):
-            with held(open_ref(ref.uri, options), "work") as lock:
+            with hold_lock(open_ref(ref.uri, options), "work") as lock:
                 inside[0] += 1
                 most[0] = max(most[0], inside[0])
                 time.sleep(0.0001)
@@ -167,12 +169,12 @@ def test_in_process(tmp_path: Path) -> None:
     assert most == [1]
     brief = open_ref(ref.uri, {**options, f"{PREFIX}.wait_time_ms": 10})
     with pytest.raises(LeaseLost):
-        lock_of(brief, "look").ensure()
-    with held(ref, "begin"):
+        make_lock(brief, "look").ensure()
+    with hold_lock(ref, "begin"):
         with pytest.raises(LockTimeout, match=rf"process {os.getpid()} \(begin\)"):
-            held(brief, "commit").__enter__()
-        assert lock_of(brief, "look").try_acquire() is not None
-    assert lock_of(brief, "look").holder() is None
+            hold_lock(brief, "commit").__enter__()
+        assert make_lock(brief, "look").try_acquire() is not None
+    assert make_lock(brief, "look").holder() is None
     assert list(ref.env.storage.list(".hoodie/.locks")) == []
 
 
@@ -184,7 +186,7 @@ def test_in_process(tmp_path: Path) -> None:
 def test_no_update_is_lost_on_s3(s3: S3Server, tmp_path: Path, provider: str) -> None:
     uri = s3.uri(f"{uuid.uuid4()}")
     options = {f"{PREFIX}.provider": provider, **s3.options}
-    made(uri, options)
+    create(uri, options)
     counter = tmp_path / "counter"
     counter.write_text("0")
     with ExitStack() as stack:
@@ -196,14 +198,14 @@ def test_no_update_is_lost_on_s3(s3: S3Server, tmp_path: Path, provider: str) ->
 
 
 @pytest.mark.server
-def test_a_dead_holder_is_followed_on_s3(s3: S3Server) -> None:
+def test_lock_of_a_dead_process_is_taken_over_on_s3(s3: S3Server) -> None:
     uri, options = s3.uri(f"{uuid.uuid4()}"), {**SHORT, **s3.options}
-    ref = made(uri, options)
+    ref = create(uri, options)
     with contender(uri, options) as other:
         assert other.ask("try") == "ok"
         assert other.ask("confirm") == "ok"
         os.kill(other.pid, signal.SIGKILL)
         began = time.monotonic()
-        with held(ref, "commit") as lock:
+        with hold_lock(ref, "commit") as lock:
             assert 1.5 < time.monotonic() - began < 8
             lock.confirm()

@@ -7,10 +7,17 @@ from contextlib import suppress
 from itertools import product
 
 import pytest
-from support.lossy import Loss
-from support.machines import NAME, Machines, clock, lossy, seconds_until_taken, taken
+from support.lock_machines import (
+    NAME,
+    Machines,
+    clock_of,
+    lossy_storage_of,
+    seconds_until_taken,
+    take_lock,
+)
+from support.lossy_storage import Loss
 
-from hoodoo.concurrency.locks import held, lock_of
+from hoodoo.concurrency.locks import hold_lock, make_lock
 from hoodoo.errors import LeaseLost
 from hoodoo.storage.memory import MemoryStorage
 
@@ -22,62 +29,66 @@ def machines(request: pytest.FixtureRequest) -> Iterator[Machines]:
 
 
 def is_free(machines: Machines) -> bool:
-    return lock_of(machines.open("looker"), "look").holder() is None
+    return make_lock(machines.open("looker"), "look").holder() is None
 
 
 @pytest.mark.parametrize("loss", [Loss.LANDED, Loss.NEVER])
 @pytest.mark.parametrize("is_new", [True, False])
-def test_acquire(machines: Machines, loss: Loss, is_new: bool) -> None:
+def test_acquire_succeeds_when_an_answer_is_lost(
+    machines: Machines, loss: Loss, is_new: bool
+) -> None:
     ref = machines.open("a")
     if not is_new:
-        taken(machines.open("before")).release()
-    lossy(ref).losses = [loss]
-    lock = taken(ref)
+        take_lock(machines.open("before")).release()
+    lossy_storage_of(ref).losses = [loss]
+    lock = take_lock(ref)
     lock.check()
     lock.confirm()
-    assert lock_of(machines.open("b"), "commit").try_acquire() is not None
+    assert make_lock(machines.open("b"), "commit").try_acquire() is not None
     lock.release()
     assert is_free(machines)
 
 
-def test_an_acquisition_that_lands_late(machines: Machines) -> None:
+def test_acquire_that_lands_late_does_not_overwrite_the_lock(machines: Machines) -> None:
     """Its second try takes the lock, and the first one meets a condition that fails."""
     ref = machines.open("a")
-    lossy(ref).losses = [Loss.LATE]
-    lock = taken(ref)
-    lossy(ref).land()
+    lossy_storage_of(ref).losses = [Loss.LATE]
+    lock = take_lock(ref)
+    lossy_storage_of(ref).land()
     lock.confirm()
     lock.release()
     assert is_free(machines)
 
 
-def test_an_acquisition_that_lands_between_the_tries(machines: Machines) -> None:
+def test_acquire_that_lands_between_tries_is_recognised(machines: Machines) -> None:
     ref = machines.open("a")
-    lossy(ref).losses = [Loss.LATE]
-    lossy(ref).before = lambda verb, path: (
-        lossy(ref).land() if verb in ("create", "replace") and not lossy(ref).losses else None
+    lossy_storage_of(ref).losses = [Loss.LATE]
+    lossy_storage_of(ref).before = lambda verb, path: (
+        lossy_storage_of(ref).land()
+        if verb in ("create", "replace") and not lossy_storage_of(ref).losses
+        else None
     )
-    lock = lock_of(ref, "commit")
+    lock = make_lock(ref, "commit")
     assert lock.try_acquire() is None
-    lossy(ref).before = lambda verb, path: None
+    lossy_storage_of(ref).before = lambda verb, path: None
     lock.confirm()
     lock.release()
     assert is_free(machines)
 
 
-def test_an_acquisition_that_nobody_hears_of_is_given_up(machines: Machines) -> None:
+def test_acquire_without_any_answer_is_released(machines: Machines) -> None:
     """All tries get lost, the last one lands, and the one who waits goes away."""
     ref = machines.open("a")
-    lossy(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
-    lock = lock_of(ref, "commit")
+    lossy_storage_of(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
+    lock = make_lock(ref, "commit")
     assert lock.try_acquire() is not None
-    lossy(ref).land()
+    lossy_storage_of(ref).land()
     assert not is_free(machines)
     lock.release()
     assert is_free(machines)
 
 
-def test_an_acquisition_that_is_interrupted(
+def test_interrupted_acquire_leaves_the_lock_free(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Someone presses Ctrl-C after the write has landed, before anybody knows."""
@@ -87,34 +98,34 @@ def test_an_acquisition_that_is_interrupted(
         machines.store.create(path, data, within_s=within_s)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lossy(ref), "create", create)
-    with pytest.raises(KeyboardInterrupt), held(ref, "commit"):
+    monkeypatch.setattr(lossy_storage_of(ref), "create", create)
+    with pytest.raises(KeyboardInterrupt), hold_lock(ref, "commit"):
         pass
     assert is_free(machines)
 
 
 @pytest.mark.parametrize("loss", list(Loss))
-def test_renewal(machines: Machines, loss: Loss) -> None:
+def test_renewal_succeeds_when_an_answer_is_lost(machines: Machines, loss: Loss) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
-    lossy(ref).losses = [loss]
+    lock = take_lock(ref)
+    lossy_storage_of(ref).losses = [loss]
     lock.confirm()
     lock.check()
-    lossy(ref).land()
+    lossy_storage_of(ref).land()
     lock.confirm()
     lock.check()
     lock.release()
     assert is_free(machines)
 
 
-def test_a_renewal_that_lands_after_the_look(machines: Machines) -> None:
+def test_late_renewal_is_recognised_by_the_next_confirm(machines: Machines) -> None:
     """The beat gives up; its last request lands, and the next confirmation finds its own text."""
     ref = machines.open("a")
-    lock = taken(ref)
-    lossy(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
+    lock = take_lock(ref)
+    lossy_storage_of(ref).losses = [Loss.NEVER, Loss.NEVER, Loss.NEVER, Loss.LATE]
     with pytest.raises(LeaseLost, match="does not answer"):
         lock.confirm()
-    lossy(ref).land()
+    lossy_storage_of(ref).land()
     lock.confirm()
     lock.check()
     lock.release()
@@ -123,10 +134,10 @@ def test_a_renewal_that_lands_after_the_look(machines: Machines) -> None:
 
 def test_a_renewal_without_answer_does_not_extend_the_budget(machines: Machines) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
-    clock(ref).is_stopped = True
+    lock = take_lock(ref)
+    clock_of(ref).is_stopped = True
     machines.world.pass_time(9)
-    lossy(ref).losses = [Loss.NEVER] * 4
+    lossy_storage_of(ref).losses = [Loss.NEVER] * 4
     with pytest.raises(LeaseLost):
         lock.confirm()
     lock.check()  # what was confirmed before still counts
@@ -137,10 +148,10 @@ def test_a_renewal_without_answer_does_not_extend_the_budget(machines: Machines)
 
 def test_the_budget_counts_from_before_the_write_was_sent(machines: Machines) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
-    clock(ref).is_stopped = True
+    lock = take_lock(ref)
+    clock_of(ref).is_stopped = True
     slow_s = 8.0
-    lossy(ref).before = lambda verb, path: (
+    lossy_storage_of(ref).before = lambda verb, path: (
         machines.world.pass_time(slow_s) if verb == "replace" else None
     )
     lock.confirm()
@@ -151,11 +162,11 @@ def test_the_budget_counts_from_before_the_write_was_sent(machines: Machines) ->
         lock.check()
 
 
-def test_stolen_while_the_answer_was_lost(machines: Machines) -> None:
+def test_renewal_with_lost_answer_does_not_undo_a_takeover(machines: Machines) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
-    clock(ref).is_stopped = True
-    thief = lock_of(machines.open("b"), "commit")
+    lock = take_lock(ref)
+    clock_of(ref).is_stopped = True
+    thief = make_lock(machines.open("b"), "commit")
     assert thief.try_acquire() is not None
     outcomes: list[object] = []
 
@@ -163,10 +174,10 @@ def test_stolen_while_the_answer_was_lost(machines: Machines) -> None:
         if verb == "stat" and not outcomes:
             machines.world.pass_time(61)
             outcomes.append(thief.try_acquire())
-            lossy(ref).land()
+            lossy_storage_of(ref).land()
 
-    lossy(ref).losses = [Loss.LATE]
-    lossy(ref).before = steal
+    lossy_storage_of(ref).losses = [Loss.LATE]
+    lossy_storage_of(ref).before = steal
     with pytest.raises(LeaseLost):
         lock.confirm()
     assert outcomes == [None]
@@ -177,38 +188,38 @@ def test_stolen_while_the_answer_was_lost(machines: Machines) -> None:
 
 
 @pytest.mark.parametrize("loss", list(Loss))
-def test_release(machines: Machines, loss: Loss) -> None:
+def test_release_succeeds_when_an_answer_is_lost(machines: Machines, loss: Loss) -> None:
     ref = machines.open("a")
-    with held(ref, "commit"):
-        lossy(ref).losses = [loss]
+    with hold_lock(ref, "commit"):
+        lossy_storage_of(ref).losses = [loss]
     assert is_free(machines)
 
 
-def test_a_release_that_is_never_heard(machines: Machines) -> None:
+def test_lock_ends_by_itself_when_release_gets_no_answer(machines: Machines) -> None:
     ref = machines.open("a")
-    with held(ref, "commit"):
-        lossy(ref).losses = [Loss.NEVER] * 20
+    with hold_lock(ref, "commit"):
+        lossy_storage_of(ref).losses = [Loss.NEVER] * 20
     assert not is_free(machines)
-    assert seconds_until_taken(machines, lock_of(machines.open("b"), "commit")) < 62
+    assert seconds_until_taken(machines, make_lock(machines.open("b"), "commit")) < 62
 
 
 def test_a_late_renewal_does_not_outlive_the_release(machines: Machines) -> None:
     ref = machines.open("a")
-    lock = taken(ref)
-    lossy(ref).losses = [Loss.LATE, Loss.NEVER, Loss.NEVER, Loss.NEVER]
+    lock = take_lock(ref)
+    lossy_storage_of(ref).losses = [Loss.LATE, Loss.NEVER, Loss.NEVER, Loss.NEVER]
     with pytest.raises(LeaseLost):
         lock.confirm()
     lock.release()
-    lossy(ref).land()
+    lossy_storage_of(ref).land()
     assert is_free(machines)
 
 
-def test_a_late_file_is_deleted_only_while_it_is_ours() -> None:
+def test_late_lock_file_is_deleted_only_if_it_is_ours() -> None:
     machines = Machines("filesystem")
     ref = machines.open("a")
-    lock = taken(ref)
-    clock(ref).is_stopped = True
-    contender = lock_of(machines.open("b", wall_ms=10**10), "commit")
+    lock = take_lock(ref)
+    clock_of(ref).is_stopped = True
+    contender = make_lock(machines.open("b", wall_ms=10**10), "commit")
     contender.try_acquire()
     machines.world.pass_time(21)  # two budgets: the contender may take it now
     assert contender.try_acquire() is None
@@ -219,26 +230,26 @@ def test_a_late_file_is_deleted_only_while_it_is_ours() -> None:
     MemoryStorage.forget(NAME)
 
 
-def test_any_losses() -> None:
+def test_lock_excludes_others_and_ends_whatever_answers_are_lost() -> None:
     """Whatever is lost: what was told to be held is held, and what was given up ends."""
     at_once = 0
     for provider, losses in product(["storage", "filesystem"], product([None, *Loss], repeat=4)):
         machines = Machines(provider)
         ref = machines.open("a")
-        lossy(ref).losses = list(losses)
-        lock = lock_of(ref, "commit")
+        lossy_storage_of(ref).losses = list(losses)
+        lock = make_lock(ref, "commit")
         if lock.try_acquire() is None:
-            other = lock_of(machines.open("b"), "commit").try_acquire()
+            other = make_lock(machines.open("b"), "commit").try_acquire()
             assert other is not None, losses
             assert other.host == "a", losses
             with suppress(LeaseLost):
                 lock.confirm()
             lock.check()
-        lossy(ref).land()
+        lossy_storage_of(ref).land()
         lock.release()
-        lossy(ref).losses = []
-        lossy(ref).land()
-        waited = seconds_until_taken(machines, lock_of(machines.open("c"), "commit"))
+        lossy_storage_of(ref).losses = []
+        lossy_storage_of(ref).land()
+        waited = seconds_until_taken(machines, make_lock(machines.open("c"), "commit"))
         assert waited < 62, losses
         at_once += waited == 0
         MemoryStorage.forget(NAME)

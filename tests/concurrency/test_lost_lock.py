@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from support.fleet import COMPLETED, Fleet, Machine, rows
+from support.writer_machines import COMPLETED, Fleet, Machine, rows
 
-from hoodoo.concurrency.locks import break_lock, held
+from hoodoo.concurrency.locks import break_lock, hold_lock
 from hoodoo.errors import LeaseLost
 from hoodoo.format.timeline import encode
 from hoodoo.model import paths
@@ -95,7 +95,7 @@ def delete_its_file(south: Machine, instant: Instant) -> None:
             south.storage.delete(path)
 
 
-def stalled(fleet: Fleet, meddle: Meddle, verb: str, part: str) -> Machine:
+def stall_without_lock(fleet: Fleet, meddle: Meddle, verb: str, part: str) -> Machine:
     """North stops at this operation of its gate; another engine takes the lock and meddles."""
     north, south = fleet.machine("north"), fleet.machine("south")
 
@@ -114,13 +114,13 @@ MEDDLERS = [roll_back, request_rollback, rewrite_the_group, delete_its_file]
 
 @pytest.mark.parametrize("meddle", MEDDLERS)
 @pytest.mark.parametrize("at", [("replace", f"{paths.HEAD}$"), ("create", COMPLETED)])
-def test_a_commit_that_another_engine_overtook_is_taken_back(
+def test_commit_is_taken_back_if_another_engine_overtook_it(
     meddle: Meddle, at: tuple[str, str]
 ) -> None:
     """Hole 3: it was acknowledged, although its files were gone, or its rows were hidden."""
     fleet = Fleet()
     fleet.machine("first").table.insert(rows(k1=1))
-    north = stalled(fleet, meddle, *at)
+    north = stall_without_lock(fleet, meddle, *at)
     with pytest.raises(LeaseLost, match="taken back"):
         north.table.upsert(rows(k1=10))
     south = fleet.machine("south")
@@ -134,23 +134,23 @@ def test_a_commit_that_another_engine_overtook_is_taken_back(
 
 
 @pytest.mark.parametrize("at", [("replace", f"{paths.HEAD}$"), ("create", COMPLETED)])
-def test_a_log_that_a_foreign_compaction_would_hide_is_taken_back(at: tuple[str, str]) -> None:
+def test_log_that_a_foreign_compaction_would_hide_is_taken_back(at: tuple[str, str]) -> None:
     fleet = Fleet("mor", **{"hoodie.parquet.small.file.limit": 0})
     fleet.machine("first").table.insert(rows(k1=1))
-    north = stalled(fleet, plan_compaction, *at)
+    north = stall_without_lock(fleet, plan_compaction, *at)
     with pytest.raises(LeaseLost, match=r"taken back: .* touches the same file groups"):
         north.table.upsert(rows(k1=10))
 
 
-def test_a_commit_that_nobody_overtook_stays_although_the_lock_was_lost() -> None:
+def test_commit_stays_if_nobody_overtook_it_after_the_lock_was_lost() -> None:
     fleet = Fleet()
     fleet.machine("first").table.insert(rows(k1=1))
-    north = stalled(fleet, lambda south, instant: None, "create", COMPLETED)
+    north = stall_without_lock(fleet, lambda south, instant: None, "create", COMPLETED)
     assert north.table.upsert(rows(k1=10)).instant
     assert fleet.machine("south").rows() == {"k1": 10}
 
 
-def test_writers_that_know_the_head_do_not_make_it_give_up() -> None:
+def test_commit_stays_if_only_hoodoo_writers_came_after_the_lock_was_lost() -> None:
     """They saw the commit, or were refused by it."""
     fleet = Fleet(**{"hoodie.write.num.retries.on.conflict.failures": 2})
     fleet.machine("first").table.insert(rows(k1=1))
@@ -160,17 +160,17 @@ def test_writers_that_know_the_head_do_not_make_it_give_up() -> None:
         """It finishes the other's decision, is refused by it, and is then planned on top of it."""
         done.append(south.table.upsert(rows(k1=20)))
 
-    north = stalled(fleet, write_on_top, "create", COMPLETED)
+    north = stall_without_lock(fleet, write_on_top, "create", COMPLETED)
     north.table.upsert(rows(k1=10))
     assert done
     assert fleet.machine("south").rows() == {"k1": 20}
 
 
-def test_a_filesystem_lock_of_another_is_not_removed() -> None:
+def test_release_does_not_delete_lock_file_of_another() -> None:
     """Apache Hudi removes our lock when it gives up waiting, and the next one takes it."""
     fleet = Fleet(**{"hoodie.write.lock.provider": "filesystem"})
     north = fleet.machine("north")
-    with held(north.ref, "commit"):
+    with hold_lock(north.ref, "commit"):
         fleet.store.delete(".hoodie/lock")
         fleet.store.create(".hoodie/lock", b"of someone else")
     assert fleet.store.read(".hoodie/lock") == b"of someone else"

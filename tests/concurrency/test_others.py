@@ -77,7 +77,7 @@ def load(
 
 
 def briefly(found: list[Other]) -> list[tuple[str, Kind, dict[FileGroupId, Touch]]]:
-    return [(other.time, other.kind, dict(other.touched)) for other in found]
+    return [(other.time, other.kind, dict(other.touches)) for other in found]
 
 
 def reads(table: HandMade, planned_on: Timeline, mine: Mine, strategy=SIMPLE) -> list[str]:
@@ -91,14 +91,14 @@ def reads(table: HandMade, planned_on: Timeline, mine: Mine, strategy=SIMPLE) ->
 # -- completed ones ---------------------------------------------------------------------------
 
 
-def test_nobody_else_costs_nothing(table: HandMade) -> None:
+def test_no_reads_if_nobody_else_wrote(table: HandMade) -> None:
     planned_on = table.txn().timeline
     table.pending(at(50), Action.DELTA_COMMIT, commit_metadata(stat(group(1))))
     assert load(table, planned_on) == []
     assert reads(table, planned_on, writer()) == []
 
 
-def test_completed_since_by_completion_time(table: HandMade) -> None:
+def test_others_are_ordered_by_completion_time(table: HandMade) -> None:
     """Also what was pending when the plan was made, and what has another clock."""
     table.pending(at(20), Action.DELTA_COMMIT, commit_metadata(stat(group(2))))
     planned_on = table.txn().timeline
@@ -119,7 +119,7 @@ def test_completed_since_by_completion_time(table: HandMade) -> None:
     assert reads(table, planned_on, writer()) == [*names, f"{at(60)}_{at(62)}.replacecommit"]
 
 
-def test_services_tell_what_they_are_and_no_schema(table: HandMade) -> None:
+def test_table_services_have_a_kind_and_no_schema(table: HandMade) -> None:
     planned_on = table.txn().timeline
     base = table.base(group(1), at(60), {"a": 1}, after=at(1))
     table.commit(at(60), at(61), base, action=Action.COMPACTION, operation="COMPACT")
@@ -137,7 +137,7 @@ def test_services_tell_what_they_are_and_no_schema(table: HandMade) -> None:
 # -- pending ones -----------------------------------------------------------------------------
 
 
-def test_pending_plans_are_read_where_a_rule_looks_at_them(table: HandMade) -> None:
+def test_pending_plans_are_read_only_if_a_rule_needs_them(table: HandMade) -> None:
     table.pending(at(30), Action.COMPACTION, compaction_plan(group(1)))
     table.pending(at(60), Action.COMPACTION, compaction_plan(group(2)))
     table.pending(at(61), Action.LOG_COMPACTION, compaction_plan(group(1)))
@@ -171,7 +171,7 @@ def test_a_clustering_sees_the_profiles_of_writes_in_progress(table: HandMade) -
     assert [other.operation for other in found] == ["UPSERT", "write"]
 
 
-def test_a_service_planned_by_someone_else(table: HandMade) -> None:
+def test_service_planned_by_another_sees_commits_since_its_request(table: HandMade) -> None:
     """Its plan was made on what was completed before it was requested."""
     table.commit(at(10), at(40), stat(group(1), prev_commit=at(1)))
     table.pending(at(30), Action.COMPACTION, compaction_plan(group(1)))
@@ -186,7 +186,7 @@ def test_a_service_planned_by_someone_else(table: HandMade) -> None:
 # -- taken back -------------------------------------------------------------------------------
 
 
-def test_restores_pending_or_completed_since(table: HandMade) -> None:
+def test_restore_pending_or_completed_since_counts_as_undo(table: HandMade) -> None:
     table.pending(at(5), Action.RESTORE, RestorePlan())
     both = table.txn().timeline
     assert briefly(load(table, both)) == [(at(5), Kind.UNDO, {})]
@@ -196,7 +196,7 @@ def test_restores_pending_or_completed_since(table: HandMade) -> None:
     assert briefly(load_others(now, SIMPLE, writer(), done)) == []
 
 
-def test_a_commit_that_is_gone_was_taken_back(table: HandMade) -> None:
+def test_missing_commit_counts_as_undone(table: HandMade) -> None:
     table.commit(at(3), at(4), stat(group(1), prev_commit=at(1)))
     planned_on = table.txn().timeline
     table.forget(at(3))
@@ -205,7 +205,7 @@ def test_a_commit_that_is_gone_was_taken_back(table: HandMade) -> None:
     assert briefly(load(table, planned_on)) == [(at(3), Kind.UNDO, {})]
 
 
-def test_a_pending_write_that_is_gone_is_nothing(table: HandMade) -> None:
+def test_missing_pending_write_is_ignored(table: HandMade) -> None:
     table.pending(at(3), Action.DELTA_COMMIT, commit_metadata())
     planned_on = table.txn().timeline
     table.forget(at(3))
@@ -252,7 +252,7 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2, 3])
-def test_completed_and_archived_meanwhile(table: HandMade, gone: int) -> None:
+def test_commits_archived_meanwhile_are_found_in_history(table: HandMade, gone: int) -> None:
     table.pending(at(3), Action.DELTA_COMMIT, commit_metadata())
     planned_on = table.txn().timeline
     busy(table)
@@ -264,7 +264,7 @@ def test_completed_and_archived_meanwhile(table: HandMade, gone: int) -> None:
     )
 
 
-def test_an_archiver_that_crashed_half_way(table: HandMade) -> None:
+def test_half_archived_commits_are_counted_once(table: HandMade) -> None:
     table.pending(at(3), Action.DELTA_COMMIT, commit_metadata())
     planned_on = table.txn().timeline
     busy(table)
@@ -273,7 +273,7 @@ def test_an_archiver_that_crashed_half_way(table: HandMade) -> None:
     assert briefly(load(table, planned_on)) == EXPECTED
 
 
-def test_what_was_archived_before_is_not_new(table: HandMade) -> None:
+def test_commits_archived_before_the_plan_are_not_new(table: HandMade) -> None:
     table.commit(at(3), at(4), stat(group(1), prev_commit=at(1)))
     table.commit(at(5), at(6), stat(group(1), prev_commit=at(3)))
     planned = table.txn().timeline
@@ -283,7 +283,7 @@ def test_what_was_archived_before_is_not_new(table: HandMade) -> None:
     assert briefly(load(table, planned_on)) == [(at(60), Kind.INGESTION, {group(2): Touch.CREATE})]
 
 
-def test_an_empty_table_that_was_filled_and_archived(tmp_path: Path) -> None:
+def test_commits_archived_since_an_empty_table_are_found(tmp_path: Path) -> None:
     table = HandMade(tmp_path / "t")
     assert reads(table, Timeline(), writer()) == []
     table.commit(at(60), at(61), stat(group(1)))
@@ -318,7 +318,7 @@ def test_an_archived_commit_that_says_nothing_is_an_error(table: HandMade) -> No
 # -- all of it --------------------------------------------------------------------------------
 
 
-def test_conflicts_are_refused_with_owners(table: HandMade) -> None:
+def test_conflict_error_names_owners(table: HandMade) -> None:
     planned_on = table.txn().timeline
     table.commit(at(60), at(61), stat(group(2), prev_commit=at(1)))
     asked: list[str] = []
@@ -349,14 +349,14 @@ OVERWRITTEN = [Touch.CREATE, Touch.REPLACE]
         ("mor-avro/v9_txns_simple_meta", [Touch.APPEND], [(Kind.COMPACTION, [Touch.REWRITE])]),
     ],
 )
-def test_commits_of_apache_hudi(unpack, name: str, updated, compacted) -> None:
+def test_commits_of_apache_hudi_are_classified(unpack, name: str, updated, compacted) -> None:
     """All but the first commit of a table that Apache Hudi wrote."""
     ref = open_ref(str(unpack(name)))
     timeline = ref.load_timeline()
     txn = replace(load_txn(ref, HELD), timeline=timeline)
     planned_on = timeline.ended_until(timeline.commits.instants[0].ended_at)
     found = load_others(txn, SIMPLE, writer(), planned_on)
-    assert [(other.kind, sorted(set(other.touched.values()))) for other in found] == [
+    assert [(other.kind, sorted(set(other.touches.values()))) for other in found] == [
         *[(Kind.INGESTION, updated)] * 5,
         (Kind.INGESTION, WRITTEN),
         (Kind.INGESTION, OVERWRITTEN),
@@ -367,6 +367,6 @@ def test_commits_of_apache_hudi(unpack, name: str, updated, compacted) -> None:
     ]
     for other in found:
         metadata = read_commit(ref.env, ref.properties.timeline, other.instant)
-        assert set(other.touched) == metadata.file_groups() | metadata.replaced_file_groups()
+        assert set(other.touches) == metadata.file_groups() | metadata.replaced_file_groups()
         assert {file.path for file in other.added} == set(metadata.written_files())
         assert bool(other.schema) == (other.kind is Kind.INGESTION)

@@ -57,7 +57,7 @@ def rebased(mine: str, *others: Other, planned_on: str | None = OLD) -> str:
         (PLUS_A, PLUS_AB, PLUS_AB),
     ],
 )
-def test_mine_carries_what_the_table_has_by_now(requested, mine, after, published) -> None:
+def test_commit_carries_the_current_table_schema(requested, mine, after, published) -> None:
     assert rebased(mine, theirs(after, requested)) == published
 
 
@@ -72,28 +72,28 @@ def test_mine_carries_what_the_table_has_by_now(requested, mine, after, publishe
         (OLD, OTHER_TYPE),
     ],
 )
-def test_changes_that_do_not_fit_together(requested, mine, after) -> None:
+def test_schema_changes_that_do_not_fit_conflict(requested, mine, after) -> None:
     other = theirs(after, requested)
     with pytest.raises(WriteConflict, match="changed the table's schema in another way") as info:
         rebased(mine, other)
     assert (info.value.instant, info.value.others) == (at(50), (other.time,))
 
 
-def test_a_change_is_not_hidden_by_a_write_requested_later() -> None:
+def test_schema_change_conflicts_with_write_requested_later() -> None:
     assert rebased(PLUS_A, theirs(OLD, requested=40)) == PLUS_A
     with pytest.raises(WriteConflict, match="requested later, and its schema lacks"):
         rebased(PLUS_A, theirs(OLD, requested=60))
     assert rebased(PLUS_A, theirs(OLD, requested=55), theirs(PLUS_A, requested=60)) == PLUS_A
 
 
-def test_the_last_change_counts() -> None:
+def test_last_schema_change_counts() -> None:
     others = theirs(PLUS_A, 30, 61), theirs(PLUS_AB, 31, 62), theirs(None, 70, 71)
     assert rebased(OLD, *others) == PLUS_AB
     assert rebased(OLD, theirs(PLUS_A, 31, 61), theirs(PLUS_AB, 30, 62)) == PLUS_AB
     assert rebased(PLUS_A) == PLUS_A
 
 
-def test_the_first_schema_of_a_table() -> None:
+def test_first_schema_of_a_table_is_kept_or_conflicts() -> None:
     assert rebased(OLD, planned_on=None) == OLD
     assert rebased(OLD, theirs(OLD), planned_on=None) == OLD
     assert rebased(OLD, theirs(PLUS_A), planned_on=None) == PLUS_A
@@ -101,7 +101,7 @@ def test_the_first_schema_of_a_table() -> None:
         rebased(PLUS_A, theirs(OLD), planned_on=None)
 
 
-def test_texts_that_say_the_same_are_the_same() -> None:
+def test_equal_schemas_with_different_text_do_not_conflict() -> None:
     """Apache Hudi names records in its own way, and spaces mean nothing."""
     tree = json.loads(OLD)
     foreign = json.dumps({**tree, "name": "row", "namespace": "x", "doc": "rows"}, indent=2)

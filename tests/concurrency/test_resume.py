@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.fleet import EXPIRY_S, INTERVAL_MS, Fleet, Machine, begin_commit
+from support.writer_machines import EXPIRY_S, INTERVAL_MS, Fleet, Machine, begin_commit
 
 from hoodoo.concurrency.gate import Attempt, publish
 from hoodoo.concurrency.heartbeat import Heartbeat, take_over
@@ -19,15 +19,15 @@ from hoodoo.recovery.recover import roll_back_dead
 INTERVAL_S = INTERVAL_MS / 1000
 
 
-def begun(machine: Machine) -> Attempt:
+def begin(machine: Machine) -> Attempt:
     """An attempt whose process has gone on to other things."""
     attempt = begin_commit(machine)
     attempt.heartbeat.stop()
     return attempt
 
 
-def carried_on(machine: Machine, attempt: Attempt) -> Heartbeat:
-    beat = attempt.heartbeat.attempt
+def carry_on(machine: Machine, attempt: Attempt) -> Heartbeat:
+    beat = attempt.heartbeat.body
     return resume(machine.ref, attempt.instant.requested_time, beat, phase="write")
 
 
@@ -46,15 +46,15 @@ def publish_by(machine: Machine, attempt: Attempt, heartbeat: Heartbeat) -> None
         publish(txn, Attempt(attempt.instant, heartbeat), CommitMetadata)
 
 
-def test_another_process_beats_on_and_publishes() -> None:
+def test_resumed_attempt_beats_and_publishes() -> None:
     fleet = Fleet()
-    attempt = begun(fleet.machine("north"))
+    attempt = begin(fleet.machine("north"))
     fleet.world.pass_time(EXPIRY_S - 1)
     south = fleet.machine("south")
-    heartbeat = carried_on(south, attempt)
+    heartbeat = carry_on(south, attempt)
     told = body(fleet, attempt)
     assert (told["host"], told["phase"], told["seq"], told["epoch"]) == ("south", "write", 2, 1)
-    assert told["owner"] == attempt.heartbeat.attempt.owner
+    assert told["owner"] == attempt.heartbeat.body.owner
     fleet.world.pass_time(3 * EXPIRY_S)
     assert not is_dead(fleet.machine("judge"))
     publish_by(south, attempt, heartbeat)
@@ -64,11 +64,11 @@ def test_another_process_beats_on_and_publishes() -> None:
 
 def test_many_beat_at_once_and_each_may_stop_or_publish() -> None:
     fleet = Fleet()
-    attempt = begun(fleet.machine("north"))
+    attempt = begin(fleet.machine("north"))
     tasks = [fleet.machine(f"task {n}") for n in range(3)]
     beats = []
     for task in tasks:
-        beats.append(carried_on(task, attempt))
+        beats.append(carry_on(task, attempt))
         fleet.world.pass_time(INTERVAL_S / 5)
     fleet.world.pass_time(4 * EXPIRY_S)
     for heartbeat in beats:
@@ -77,7 +77,7 @@ def test_many_beat_at_once_and_each_may_stop_or_publish() -> None:
     beats[2].stop()
     fleet.world.pass_time(2 * EXPIRY_S)
     assert not is_dead(fleet.machine("judge"))
-    committer = carried_on(fleet.machine("committer"), attempt)
+    committer = carry_on(fleet.machine("committer"), attempt)
     fleet.world.pass_time(INTERVAL_S)  # a straggler still beats
     publish_by(fleet.machine("committer"), attempt, committer)
     committer.end()
@@ -87,13 +87,13 @@ def test_many_beat_at_once_and_each_may_stop_or_publish() -> None:
         beats[1].check()
 
 
-def test_what_others_beat_counts_from_when_it_was_last_looked_at() -> None:
+def test_beat_of_another_process_counts_from_the_last_look() -> None:
     """A beat of another process landed at some time after the last look, and no earlier."""
     fleet = Fleet()
-    attempt = begun(fleet.machine("north"))
-    first = carried_on(fleet.machine("task 1"), attempt)
+    attempt = begin(fleet.machine("north"))
+    first = carry_on(fleet.machine("task 1"), attempt)
     first.stop()
-    other = carried_on(fleet.machine("task 2"), attempt)
+    other = carry_on(fleet.machine("task 2"), attempt)
     other.stop()
     fleet.world.pass_time(EXPIRY_S / 2 - 1)
     first.beat()  # fails, as the other one has beaten long ago
@@ -103,45 +103,45 @@ def test_what_others_beat_counts_from_when_it_was_last_looked_at() -> None:
         first.check()
 
 
-def test_the_silent_are_not_revived() -> None:
+def test_attempt_silent_for_the_expiry_is_not_resumed() -> None:
     fleet = Fleet()
-    attempt = begun(fleet.machine("north"))
+    attempt = begin(fleet.machine("north"))
     fleet.world.pass_time(EXPIRY_S)
     before = body(fleet, attempt)
     with pytest.raises(HeartbeatLost, match="silent for longer than its expiry"):
-        carried_on(fleet.machine("south", wall_ms=-86_400_000), attempt)
+        carry_on(fleet.machine("south", wall_ms=-86_400_000), attempt)
     assert body(fleet, attempt) == before
     assert not list(fleet.store.list(paths.PROBES))
 
 
-def test_what_was_taken_over_or_ended_is_lost() -> None:
+def test_resume_fails_if_attempt_was_taken_over_or_ended() -> None:
     fleet = Fleet()
-    attempt, south = begun(fleet.machine("north")), fleet.machine("south")
+    attempt, south = begin(fleet.machine("north")), fleet.machine("south")
     time = attempt.instant.requested_time
     with transaction(south.ref, "test"):
         taken = take_over(south.ref, time, kind="rollback")
     with pytest.raises(HeartbeatLost, match="taken over by test app on south"):
-        carried_on(fleet.machine("east"), attempt)
+        carry_on(fleet.machine("east"), attempt)
     taken.check()
     taken.end()
     with pytest.raises(HeartbeatLost, match="gone"):
-        carried_on(fleet.machine("east"), attempt)
+        carry_on(fleet.machine("east"), attempt)
     assert not fleet.store.exists(paths.heartbeat(time))
 
 
-def test_a_beat_that_meets_another_one_on_its_way_is_as_good() -> None:
+def test_beat_that_loses_a_race_to_its_own_attempt_counts() -> None:
     fleet = Fleet()
-    attempt = begun(fleet.machine("north"))
+    attempt = begin(fleet.machine("north"))
     fleet.world.pass_time(EXPIRY_S - 1)
     late, early = fleet.machine("late"), fleet.machine("early")
     met: list[Heartbeat] = []
 
     def meet(verb: str, path: str) -> None:
         if verb == "replace" and not met:
-            met.append(carried_on(early, attempt))
+            met.append(carry_on(early, attempt))
 
     late.storage._before = meet
-    heartbeat = carried_on(late, attempt)
+    heartbeat = carry_on(late, attempt)
     assert met
     heartbeat.check()
     assert body(fleet, attempt)["host"] == "early"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.fleet import EXPIRY_S, Fleet, Machine, rows
+from support.writer_machines import EXPIRY_S, Fleet, Machine, rows
 
 from hoodoo.concurrency.gate import request
 from hoodoo.concurrency.locks import break_lock
@@ -40,7 +40,7 @@ def stall(fleet: Fleet, meanwhile: Callable[[Machine], object], **options: objec
 @TYPES
 @pytest.mark.parametrize("index", [NEW_GROUPS, BUCKETS], ids=["simple", "bucket"])
 @pytest.mark.parametrize("retries", [0, 2])
-def test_a_key_that_both_insert_is_there_once(
+def test_key_inserted_by_two_writers_is_stored_once(
     kind: str, index: dict[str, object], retries: int
 ) -> None:
     """Hole 4: both inserted it; under the bucket index the table could not be upserted any more."""
@@ -63,7 +63,7 @@ def test_a_key_that_both_insert_is_there_once(
 
 
 @TYPES
-def test_completion_times_grow_in_the_order_of_appearance(kind: str) -> None:
+def test_completion_times_grow_in_order_of_visibility(kind: str) -> None:
     """Hole 5: an incremental reader had passed the time that the stalled one had drawn."""
     fleet = Fleet(kind)
     since = fleet.machine("first").table.insert(rows("z", k0=0)).completion_time
@@ -79,7 +79,7 @@ def test_completion_times_grow_in_the_order_of_appearance(kind: str) -> None:
     assert south.table.changes(since=seen[0])["id"].to_pylist() == ["k1"]
 
 
-def test_a_log_is_not_completed_below_a_compaction_that_does_not_know_it() -> None:
+def test_log_is_completed_above_a_compaction_that_does_not_include_it() -> None:
     """Hole 5: it fell into the slice before the compaction, and would have disappeared."""
     fleet = Fleet("mor", **NEW_GROUPS)
     fleet.machine("first").table.insert(rows(k1=1))
@@ -103,7 +103,7 @@ def test_a_log_is_not_completed_below_a_compaction_that_does_not_know_it() -> No
 # -- overwrites -------------------------------------------------------------------------------
 
 
-def replacing(machine: Machine, operation: str, *, key: str = "k1") -> object:
+def overwrite(machine: Machine, operation: str, *, key: str = "k1") -> object:
     if operation == "delete_partitions":
         return machine.table.delete_partitions(["part=a"])
     return getattr(machine.table, operation)(rows("a", **{key: 5}))
@@ -115,13 +115,15 @@ OVERWRITES = ["insert_overwrite", "insert_overwrite_table"]
 @TYPES
 @pytest.mark.parametrize("mine", OVERWRITES)
 @pytest.mark.parametrize("theirs", OVERWRITES)
-def test_two_overwrites_of_an_empty_partition(kind: str, mine: str, theirs: str) -> None:
+def test_second_overwrite_of_an_empty_partition_conflicts(
+    kind: str, mine: str, theirs: str
+) -> None:
     """Hole 6: both stood, and the key was there twice."""
     fleet = Fleet(kind)
     fleet.machine("first").table.insert(rows("other", k0=0))
-    north = stall(fleet, lambda south: replacing(south, theirs))
+    north = stall(fleet, lambda south: overwrite(south, theirs))
     with pytest.raises(WriteConflict, match="it added rows in"):
-        replacing(north, mine)
+        overwrite(north, mine)
     found = fleet.machine("south").table.to_arrow(columns=["id"])["id"].to_pylist()
     assert found.count("k1") == 1
 
@@ -129,14 +131,12 @@ def test_two_overwrites_of_an_empty_partition(kind: str, mine: str, theirs: str)
 @TYPES
 @pytest.mark.parametrize("mine", [*OVERWRITES, "delete_partitions"])
 @pytest.mark.parametrize("theirs", ["insert", "upsert", "bulk_insert", "insert_overwrite"])
-def test_an_overwrite_does_not_pass_over_rows_that_it_has_not_seen(
-    kind: str, mine: str, theirs: str
-) -> None:
+def test_overwrite_conflicts_with_rows_added_meanwhile(kind: str, mine: str, theirs: str) -> None:
     fleet = Fleet(kind, **NEW_GROUPS)
     fleet.machine("first").table.insert(rows("a", k0=0))
-    north = stall(fleet, lambda south: replacing(south, theirs, key="k2"))
+    north = stall(fleet, lambda south: overwrite(south, theirs, key="k2"))
     with pytest.raises(WriteConflict):
-        replacing(north, mine)
+        overwrite(north, mine)
     assert "k2" in fleet.machine("south").rows()
 
 
@@ -164,7 +164,7 @@ METADATA = (
 
 
 @pytest.mark.parametrize("operation", ["insert", "upsert", "insert_overwrite"])
-def test_an_old_handle_does_not_pass_over_a_metadata_table(operation: str) -> None:
+def test_old_handle_is_refused_once_there_is_a_metadata_table(operation: str) -> None:
     """Hole 8: its commits were invisible to Hudi, and lost after Hudi's next upsert."""
     fleet = Fleet()
     north = fleet.machine("north")
@@ -176,7 +176,7 @@ def test_an_old_handle_does_not_pass_over_a_metadata_table(operation: str) -> No
     assert fleet.machine("south").ref.load_timeline() == before
 
 
-def test_a_metadata_table_that_comes_while_a_write_is_under_way() -> None:
+def test_write_fails_if_a_metadata_table_appears_meanwhile() -> None:
     fleet = Fleet()
     fleet.machine("first").table.insert(rows(k0=0))
     north = fleet.machine("north")
@@ -202,7 +202,7 @@ def test_a_metadata_table_that_comes_while_a_write_is_under_way() -> None:
         ("hoodie.table.version=9", "hoodie.table.version=8"),
     ],
 )
-def test_a_table_that_became_another_one_is_refused(old: str, new: str) -> None:
+def test_old_handle_is_refused_if_the_table_changed(old: str, new: str) -> None:
     """Hole 8: an old handle wrote with the keys and the type of the table that had been there."""
     fleet = Fleet()
     north = fleet.machine("north")
@@ -218,7 +218,7 @@ def test_a_table_that_became_another_one_is_refused(old: str, new: str) -> None:
         north.table.insert(rows(k2=2))
 
 
-def test_a_table_that_became_another_one_while_a_write_is_under_way() -> None:
+def test_write_fails_if_the_table_changes_meanwhile() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     north.table.insert(rows(k0=0))
@@ -233,7 +233,7 @@ def test_a_table_that_became_another_one_while_a_write_is_under_way() -> None:
         north.table.upsert(rows(k0=1))
 
 
-def test_settings_of_the_table_that_change_are_followed() -> None:
+def test_write_succeeds_if_other_table_properties_changed() -> None:
     fleet = Fleet()
     north = fleet.machine("north")
     north.table.insert(rows(k0=0))

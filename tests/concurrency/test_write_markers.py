@@ -90,12 +90,12 @@ def without_checksums(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if not name.endswith(".crc")}
 
 
-def test_direct_markers_are_those_of_apache_hudi(env: Env) -> None:
+def test_direct_markers_look_like_those_of_apache_hudi(env: Env) -> None:
     announce(env, T, ALL, type=MarkerType.DIRECT)
     assert content(env) == without_checksums(HUDI_DIRECT)
 
 
-def test_batches_are_those_of_apache_hudi(env: Env) -> None:
+def test_batches_look_like_those_of_apache_hudi(env: Env) -> None:
     announce(env, T, [BASE, LOG], type=MarkerType.BATCHED)
     announce(env, T, [ROOT], type=MarkerType.BATCHED, number=1)
     assert content(env) == without_checksums(HUDI_BATCHED)
@@ -118,7 +118,7 @@ def test_announcing_again_does_no_harm(env: Env, type: MarkerType) -> None:
     assert load_markers(env, T) == Markers(ALL)
 
 
-def test_batches_make_way_for_each_other(env: Env) -> None:
+def test_batches_get_different_numbers(env: Env) -> None:
     for number, marker in ((0, BASE), (0, LOG), (1, ROOT)):
         announce(env, T, [marker], type=MarkerType.BATCHED, number=number)
     assert [name for name in content(env) if name != "MARKERS.type"] == [
@@ -129,7 +129,7 @@ def test_batches_make_way_for_each_other(env: Env) -> None:
     assert load_markers(env, T) == Markers(ALL)
 
 
-def test_the_type_comes_before_its_batches() -> None:
+def test_type_file_is_written_before_batches() -> None:
     traced = TracedStorage(memory())
     announce(Env(traced), T, ALL, type=MarkerType.BATCHED)
     assert [(o.verb, o.path.rpartition("/")[2]) for o in traced.operations] == [
@@ -139,7 +139,7 @@ def test_the_type_comes_before_its_batches() -> None:
 
 
 @pytest.mark.parametrize("type", TYPES)
-def test_nothing_to_announce_costs_nothing(type: MarkerType) -> None:
+def test_no_store_operation_if_nothing_to_announce(type: MarkerType) -> None:
     traced = TracedStorage(memory())
     announce(Env(traced), T, [], type=type)
     assert not traced.operations
@@ -161,7 +161,7 @@ def test_a_partition_with_a_line_break_has_direct_markers(env: Env) -> None:
         announce(env, T, [marker], type=MarkerType.BATCHED)
 
 
-def test_what_is_foreign_is_told_and_not_acted_on(
+def test_foreign_markers_are_reported_and_not_acted_on(
     env: Env, caplog: pytest.LogCaptureFixture
 ) -> None:
     announce(env, T, ALL, type=MarkerType.BATCHED)
@@ -199,7 +199,7 @@ def test_no_directory_means_no_markers(env: Env) -> None:
     delete_markers(env, T)
 
 
-def test_a_batch_that_is_deleted_meanwhile_is_gone() -> None:
+def test_batch_deleted_meanwhile_counts_as_empty() -> None:
     inner = memory()
 
     def delete_first(verb: str, path: str) -> None:
@@ -211,7 +211,7 @@ def test_a_batch_that_is_deleted_meanwhile_is_gone() -> None:
     assert load_markers(env, T) == Markers()
 
 
-def test_instants_with_markers(env: Env) -> None:
+def test_traces_list_instants_with_markers(env: Env) -> None:
     later = InstantTime("20260102030405999")
     announce(env, later, [ROOT], type=MarkerType.DIRECT)
     announce(env, T, ALL, type=MarkerType.BATCHED)
@@ -233,7 +233,7 @@ class Crash(BaseException):
     """The process is gone: not one more operation."""
 
 
-def crashing(inner: MemoryStorage, at: int) -> TracedStorage:
+def crash_at(inner: MemoryStorage, at: int) -> TracedStorage:
     """A storage on which the operation numbered `at`, and all after it, do not happen."""
     done = count()
 
@@ -270,7 +270,7 @@ def test_half_deleted_directories_are_read_by_apache_hudi(type: MarkerType, fore
         if foreign:
             fill(env, {"a.json": b"", "z/x.marker.tmp": b""})
         try:
-            delete_markers(Env(crashing(env.storage, at)), T)
+            delete_markers(Env(crash_at(env.storage, at)), T)
         except Crash:
             points += 1
         else:
@@ -345,13 +345,13 @@ def data_files(ref: TableRef) -> dict[InstantTime, set[str]]:
 
 
 @pytest.mark.parametrize("type", TYPES)
-def test_whatever_a_dead_write_left_is_announced(table: MemoryStorage, type: MarkerType) -> None:
+def test_every_file_of_a_dead_write_is_announced(table: MemoryStorage, type: MarkerType) -> None:
     most: set[str] = set()
     kinds: Counter[tuple[bool, MarkerKind]] = Counter()
     for at in count():
         storage = copy_of(table)
         try:
-            write(crashing(storage, at), type)
+            write(crash_at(storage, at), type)
         except Crash:
             ref = open_ref(storage.uri, env=Env(storage))
         else:

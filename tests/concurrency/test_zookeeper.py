@@ -18,8 +18,13 @@ from support.contender import Contender, contender
 from support.servers import or_skip
 
 from hoodoo.concurrency.lock_protocol import Lock
-from hoodoo.concurrency.locks import break_lock, held, lock_of
-from hoodoo.concurrency.zookeeper import ZooKeeperLock, connection, drop_connection, place_of
+from hoodoo.concurrency.locks import break_lock, hold_lock, make_lock
+from hoodoo.concurrency.zookeeper import (
+    ZooKeeperLock,
+    drop_connection,
+    find_lock_place,
+    open_connection,
+)
 from hoodoo.env import SystemIds
 from hoodoo.errors import ConfigError, LeaseLost, LockTimeout
 from hoodoo.table.create import create_table
@@ -59,11 +64,11 @@ class Table:
         return open_ref(self.uri, {**self.options, **keys})
 
     def lock(self) -> Lock:
-        return lock_of(self.ref, "test")
+        return make_lock(self.ref, "test")
 
     def queue(self) -> list[str]:
-        place = place_of(self.ref)
-        client = connection(self.ref.env, place)
+        place = find_lock_place(self.ref)
+        client = open_connection(self.ref.env, place)
         return client.get_children(place.path) if client.exists(place.path) else []
 
     def contender(self) -> Any:
@@ -98,7 +103,7 @@ def _state(task: Path) -> str:
 # Alone and together
 
 
-def test_one_has_it_and_then_the_other(table: Table) -> None:
+def test_second_contender_gets_the_lock_after_release(table: Table) -> None:
     first, second = table.lock(), table.lock()
     assert first.try_acquire() is None
     told = second.try_acquire()
@@ -139,7 +144,7 @@ def test_threads_of_one_process_share_a_connection(
 
     def work(uri_of: Table) -> None:
         for _ in range(5):
-            with held(uri_of.open(), "work"):
+            with hold_lock(uri_of.open(), "work"):
                 with numbers:
                     counts["inside"] += uri_of is table
                     counts["most"] = max(counts["most"], counts["inside"])
@@ -163,7 +168,7 @@ def connections(server: ZooKeeperServer) -> int:
     return len(re.findall(r"^ /", server.ask("cons"), re.MULTILINE)) - 1
 
 
-def test_first_come_first_served(table: Table, tmp_path: Path) -> None:
+def test_lock_is_given_in_order_of_arrival(table: Table, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with ExitStack() as stack:
         processes: list[Contender] = []
@@ -182,7 +187,10 @@ def test_first_come_first_served(table: Table, tmp_path: Path) -> None:
 def test_the_timeout_names_the_holder_and_leaves_the_queue(table: Table) -> None:
     with table.contender() as other:
         assert other.ask("try") == "ok"
-        with pytest.raises(LockTimeout) as raised, held(table.open(wait_time_ms=300), "commit"):
+        with (
+            pytest.raises(LockTimeout) as raised,
+            hold_lock(table.open(wait_time_ms=300), "commit"),
+        ):
             pass
         for part in (f"process {other.pid} (test)", "contender.py on ", "hoodoo lock status"):
             assert part in str(raised.value)
@@ -193,7 +201,7 @@ def test_the_timeout_names_the_holder_and_leaves_the_queue(table: Table) -> None
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_silent_holder_is_followed(table: Table, how: signal.Signals) -> None:
+def test_lock_of_a_silent_process_is_taken_over(table: Table, how: signal.Signals) -> None:
     with table.contender() as other:
         assert other.ask("try") == "ok"
         assert other.ask("confirm") == "ok"
@@ -214,7 +222,7 @@ def test_a_silent_holder_is_followed(table: Table, how: signal.Signals) -> None:
         lock.release()
 
 
-def test_a_holder_that_only_paused_must_ask_again(table: Table) -> None:
+def test_holder_that_paused_must_confirm_before_it_publishes(table: Table) -> None:
     """On a busy machine the connection, and even the session, may be gone after the pause."""
     with table.contender() as other:
         assert other.ask("try") == "ok"
@@ -243,24 +251,24 @@ def test_a_waiter_that_lost_its_session_queues_again(table: Table, tmp_path: Pat
     assert log.read_text().split() == ["second", "first"]
 
 
-def test_another_session_is_noticed_at_once(table: Table) -> None:
+def test_lock_is_lost_at_once_in_a_new_session(table: Table) -> None:
     ref = table.open(zookeeper__session_timeout_ms=20_000)
-    lock = lock_of(ref, "test")
+    lock = make_lock(ref, "test")
     assert lock.try_acquire() is None
-    connection(ref.env, place_of(ref)).restart()
+    open_connection(ref.env, find_lock_place(ref)).restart()
     for call in (lock.check, lock.confirm):
         with pytest.raises(LeaseLost, match=r"session expired|not held"):
             call()
     lock.release()
-    drop_connection(ref.env, place_of(ref))
+    drop_connection(ref.env, find_lock_place(ref))
 
 
 @pytest.mark.parametrize("call", ["confirm", "ensure"])
-def test_a_node_that_someone_deleted(table: Table, call: str) -> None:
+def test_lock_is_lost_when_its_node_is_deleted(table: Table, call: str) -> None:
     lock = table.lock()
     assert lock.try_acquire() is None
-    place = place_of(table.ref)
-    client = connection(table.ref.env, place)
+    place = find_lock_place(table.ref)
+    client = open_connection(table.ref.env, place)
     client.delete(f"{place.path}/{table.queue()[0]}")
     with pytest.raises(LeaseLost, match="gone"):
         getattr(lock, call)()
@@ -269,7 +277,7 @@ def test_a_node_that_someone_deleted(table: Table, call: str) -> None:
     lock.release()
 
 
-def test_break(table: Table) -> None:
+def test_break_waits_until_holder_may_not_publish(table: Table) -> None:
     with table.contender() as other:
         assert other.ask("try") == "ok"
         waiting = table.lock()
@@ -289,8 +297,8 @@ def test_break(table: Table) -> None:
 def test_a_marked_holder_may_not_publish(table: Table) -> None:
     lock = table.lock()
     assert lock.try_acquire() is None
-    place = place_of(table.ref)
-    client = connection(table.ref.env, place)
+    place = find_lock_place(table.ref)
+    client = open_connection(table.ref.env, place)
     node = f"{place.path}/{table.queue()[0]}"
     client.set(node, client.get(node)[0])
     with pytest.raises(LeaseLost, match="taken away"):
@@ -324,7 +332,7 @@ def test_a_server_that_comes_back_still_has_the_lock_or_says_that_it_is_lost(
             assert other.ask("release") == "ok"
         lock.release()
         until(lambda: table.queue() == [])
-        drop_connection(table.ref.env, place_of(table.ref))
+        drop_connection(table.ref.env, find_lock_place(table.ref))
 
 
 def is_in_new_session(lock: Lock) -> bool:
@@ -348,7 +356,7 @@ def is_confirmed(lock: Lock) -> bool:
     return True
 
 
-def test_requests_without_answer(tmp_path: Path) -> None:
+def test_node_made_without_answer_is_found_or_ends_with_its_session(tmp_path: Path) -> None:
     """A node whose making got no answer is found again, or goes with its session."""
     with zookeeper(tmp_path / "server") as server:
         patient = {
@@ -356,7 +364,7 @@ def test_requests_without_answer(tmp_path: Path) -> None:
             f"{PREFIX}.zookeeper.connection_timeout_ms": 500,
         }
         table = Table(str(tmp_path / "trips"), server, **patient)
-        with held(table.ref, "first"):  # makes the path
+        with hold_lock(table.ref, "first"):  # makes the path
             pass
 
         lock = table.lock()
@@ -375,16 +383,19 @@ def test_requests_without_answer(tmp_path: Path) -> None:
         lock.release()
         os.kill(server.pid, signal.SIGCONT)
         until(lambda: table.queue() == [])
-        drop_connection(table.ref.env, place_of(table.ref))
+        drop_connection(table.ref.env, find_lock_place(table.ref))
 
 
-def test_no_server(tmp_path: Path, server: ZooKeeperServer) -> None:
+def test_lock_times_out_without_a_server(tmp_path: Path, server: ZooKeeperServer) -> None:
     nowhere = {
         f"{PREFIX}.zookeeper.url": "127.0.0.1:1",
         f"{PREFIX}.zookeeper.connection_timeout_ms": 200,
     }
     table = Table(str(tmp_path / "trips"), server, **nowhere)
-    with pytest.raises(LockTimeout, match=r"127\.0\.0\.1:1 does not answer"), held(table.ref, "x"):
+    with (
+        pytest.raises(LockTimeout, match=r"127\.0\.0\.1:1 does not answer"),
+        hold_lock(table.ref, "x"),
+    ):
         pass
 
 
@@ -407,7 +418,7 @@ def jvm(server: ZooKeeperServer) -> Iterator[Any]:
     gateway.shutdown()
 
 
-def test_curator_and_we_keep_each_other_out(
+def test_curator_and_hoodoo_exclude_each_other(
     jvm: Any, server: ZooKeeperServer, table: Table
 ) -> None:
     retry = jvm.org.apache.curator.retry.RetryOneTime(100)
@@ -415,7 +426,7 @@ def test_curator_and_we_keep_each_other_out(
         server.address, retry
     )
     curator.start()
-    place = place_of(table.ref)
+    place = find_lock_place(table.ref)
     theirs = jvm.org.apache.curator.framework.recipes.locks.InterProcessMutex(curator, place.path)
     ms = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
     for _ in range(2):
@@ -445,8 +456,8 @@ def test_curator_and_we_keep_each_other_out(
 
 
 def test_the_node_of_apache_hudi_names_its_application(table: Table) -> None:
-    place = place_of(table.ref)
-    client = connection(table.ref.env, place)
+    place = find_lock_place(table.ref)
+    client = open_connection(table.ref.env, place)
     client.create(f"{place.path}/_c_x-lock-0000000000", b"application_id=app-7", makepath=True)
     told = table.lock().holder()
     assert told is not None
@@ -464,9 +475,9 @@ def test_the_node_of_apache_hudi_names_its_application(table: Table) -> None:
         ({"base_path": "/a", "lock_key": ""}, "/a/trips"),
     ],
 )
-def test_where_the_lock_is(table: Table, settings: dict[str, str], path: str) -> None:
+def test_lock_path_by_settings(table: Table, settings: dict[str, str], path: str) -> None:
     given = {f"zookeeper__{key}": value for key, value in settings.items()}
-    assert place_of(table.open(**given)).path == path
+    assert find_lock_place(table.open(**given)).path == path
 
 
 @pytest.mark.parametrize(
@@ -477,25 +488,27 @@ def test_where_the_lock_is(table: Table, settings: dict[str, str], path: str) ->
         ("a:1,b/root", "a:1,b:2181/root"),
     ],
 )
-def test_servers(table: Table, url: str, hosts: str) -> None:
-    assert place_of(table.open(zookeeper__url=url)).hosts == hosts
+def test_server_list_gets_the_default_port(table: Table, url: str, hosts: str) -> None:
+    assert find_lock_place(table.open(zookeeper__url=url)).hosts == hosts
 
 
-def test_the_implicit_base_path(table: Table) -> None:
+def test_implicit_base_path_is_a_hash_of_the_table_path(table: Table) -> None:
     """Apache Hudi hashes the table's path, and needs no setting for it."""
     provider = "org.apache.hudi.client.transaction.lock.ZookeeperBasedImplicitBasePathLockProvider"
-    place = place_of(table.open(provider=provider))
+    place = find_lock_place(table.open(provider=provider))
     assert re.fullmatch(r"/tmp/[0-9A-F]{16}/lock_key", place.path)
 
 
 @pytest.mark.parametrize("key", ["zookeeper__url", "zookeeper__base_path"])
-def test_settings_that_are_needed(table: Table, key: str) -> None:
+def test_missing_setting_is_a_config_error(table: Table, key: str) -> None:
     with pytest.raises(ConfigError, match=key.replace("__", ".")):
-        lock_of(table.open(**{key: ""}), "x")
+        make_lock(table.open(**{key: ""}), "x")
 
 
-def test_without_kazoo(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kazoo_package_is_a_config_error(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "kazoo.client", None)
     ref = table.open(zookeeper__url="127.0.0.1:2")
-    with pytest.raises(ConfigError, match=r"pip install hoodoo\[zookeeper\]"), held(ref, "x"):
+    with pytest.raises(ConfigError, match=r"pip install hoodoo\[zookeeper\]"), hold_lock(ref, "x"):
         pass

@@ -58,7 +58,7 @@ def files(root: Path) -> list[str]:
 # URIs and options
 
 
-def test_plain_paths_and_uris_are_the_same_place(
+def test_plain_path_and_file_uri_open_the_same_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -66,14 +66,14 @@ def test_plain_paths_and_uris_are_the_same_place(
         assert open_storage(uri).uri == f"file://{tmp_path}/t"
 
 
-def test_nothing_is_decoded(tmp_path: Path) -> None:
+def test_percent_signs_in_paths_are_not_decoded(tmp_path: Path) -> None:
     storage = open_storage(f"file://{tmp_path}/a%20b c")
     storage.create("x", b"")
     assert (tmp_path / "a%20b c" / "x").exists()
     assert open_storage(storage.uri).exists("x")
 
 
-def test_a_disk_has_no_options(tmp_path: Path) -> None:
+def test_options_for_a_local_path_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         open_storage(str(tmp_path), {"aws_secret_access_key": "hidden"})
     assert raised.value.key == "aws_secret_access_key"
@@ -299,7 +299,7 @@ def test_foreign_files_do_not_disturb(storage: LocalStorage, root: Path) -> None
 # Errors
 
 
-def test_a_directory_and_an_object_of_one_name(storage: LocalStorage) -> None:
+def test_object_with_the_name_of_a_directory_is_refused(storage: LocalStorage) -> None:
     storage.create("d/a", b"1")
     for action in (
         lambda: storage.create("d", b""),
@@ -317,7 +317,7 @@ def test_a_directory_and_an_object_of_one_name(storage: LocalStorage) -> None:
     assert [info.path for info in storage.list("", recursive=True)] == ["d/a"]
 
 
-def test_a_name_that_is_too_long(storage: LocalStorage) -> None:
+def test_too_long_name_is_a_storage_error(storage: LocalStorage) -> None:
     name = "n" * 300
     for action in (
         lambda: storage.create(name, b""),
@@ -330,7 +330,7 @@ def test_a_name_that_is_too_long(storage: LocalStorage) -> None:
     assert list(storage.list("", recursive=True)) == []
 
 
-def test_a_base_that_is_a_file(tmp_path: Path) -> None:
+def test_base_that_is_a_file_lists_nothing_and_refuses_writes(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     storage = LocalStorage(str(tmp_path / "file"))
     assert list(storage.list("")) == []
@@ -376,7 +376,7 @@ def test_a_write_that_the_disk_refuses_leaves_nothing(storage: LocalStorage, roo
     assert storage.read("small") == b"1"
 
 
-def test_a_place_that_may_not_be_written() -> None:
+def test_read_only_place_is_a_storage_error() -> None:
     storage = LocalStorage("/proc/hoodoo-table")
     for action in (
         lambda: storage.create("a", b""),
@@ -388,7 +388,7 @@ def test_a_place_that_may_not_be_written() -> None:
         assert type(raised.value) is StorageError
 
 
-def test_a_directory_without_permission(storage: LocalStorage, root: Path) -> None:
+def test_missing_permission_is_a_storage_error(storage: LocalStorage, root: Path) -> None:
     etag = storage.create("d/a", b"").etag
     (root / "d").chmod(0)
     user = os.geteuid()
@@ -426,7 +426,7 @@ def test_a_directory_that_keeps_vanishing_is_made_again(tmp_path: Path) -> None:
             (directory / "file").touch()
         return "done"
 
-    assert disk.retrying(write, making=str(directory)) == "done"
+    assert disk.retry_with_directory(write, making=str(directory)) == "done"
     assert attempts == [False, True, True, True, True]
 
 
@@ -516,7 +516,7 @@ def test_no_refusal_before_a_version_that_came_meanwhile_is_synced(
         descriptor = os.open(root / "d", os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            thread = _started(
+            thread = _start_thread(
                 lambda etag=etag: storage.replace("d/a", b"2", if_match=etag), outcomes
             )
             _wait_until(lambda: any((root / local.TEMPORARY).iterdir()))
@@ -578,7 +578,7 @@ def test_the_wait_for_a_lock_counts_for_the_deadline(storage: LocalStorage, root
     descriptor = os.open(root / "d", os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        thread = _started(
+        thread = _start_thread(
             lambda: storage.replace("d/a", b"2", if_match=etag, within_s=0.2), outcomes
         )
         time.sleep(0.4)
@@ -589,7 +589,7 @@ def test_the_wait_for_a_lock_counts_for_the_deadline(storage: LocalStorage, root
     assert storage.read("d/a") == b"1"
 
 
-def _started(action: Callable[[], object], failures: list[StorageError]) -> threading.Thread:
+def _start_thread(action: Callable[[], object], failures: list[StorageError]) -> threading.Thread:
     def run() -> None:
         try:
             action()

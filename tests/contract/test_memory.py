@@ -29,7 +29,7 @@ def name(request: pytest.FixtureRequest) -> Iterator[str]:
     MemoryStorage.forget(request.node.name)
 
 
-def test_a_name_is_one_store_in_the_process(name: str) -> None:
+def test_one_name_is_one_store_in_a_process(name: str) -> None:
     open_storage(f"memory://{name}").create("a/b", b"1")
     assert open_storage(f"memory://{name}/").read("a/b") == b"1"
     assert open_storage(f"memory://{name}/a").read("b") == b"1"
@@ -44,7 +44,7 @@ def test_a_forgotten_name_starts_anew(name: str) -> None:
     assert old.read("a") == b"1"
 
 
-def test_the_clock_can_be_given(name: str) -> None:
+def test_modification_times_come_from_the_given_clock(name: str) -> None:
     times = iter([1_000, 2_000])
     storage = MemoryStorage(name, now_ms=lambda: next(times))
     storage.create("a", b"")
@@ -52,7 +52,7 @@ def test_the_clock_can_be_given(name: str) -> None:
     assert [info.modified_ms for info in storage.list("")] == [1_000, 2_000]
 
 
-def test_it_does_not_leave_its_process(name: str) -> None:
+def test_memory_store_cannot_be_sent_to_another_process(name: str) -> None:
     recipe = pickle.dumps(MemoryStorage(name))
     program = f"import pickle; pickle.loads({recipe!r})"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -60,7 +60,7 @@ def test_it_does_not_leave_its_process(name: str) -> None:
     assert "cannot leave the process" in ended.stderr.splitlines()[-1]
 
 
-def test_directories_of_a_large_store(name: str) -> None:
+def test_directories_of_a_large_store_are_listed_once(name: str) -> None:
     storage = MemoryStorage(name)
     for number in range(2_000):
         storage.put(f"dir={number % 100}/{number}", b"")

@@ -60,7 +60,7 @@ def arrow_s3(server: S3Server) -> pafs.S3FileSystem:
 # URIs and options (no server is asked)
 
 
-def test_s3_spellings_are_one_place() -> None:
+def test_s3_schemes_open_the_same_store() -> None:
     for uri in ("s3://b/t", "s3a://b/t/", "S3N://b/t//"):
         assert open_storage(uri).uri == "s3://b/t"
 
@@ -73,7 +73,7 @@ def test_s3_spellings_are_one_place() -> None:
         ("abfss://container@account.dfs.core.windows.net/path", {}),
     ],
 )
-def test_other_clouds_open(uri: str, options: dict[str, str]) -> None:
+def test_uris_of_other_clouds_open(uri: str, options: dict[str, str]) -> None:
     storage = open_storage(uri, options)
     assert storage.uri == uri
     assert pickle.loads(pickle.dumps(storage)).uri == uri
@@ -100,14 +100,14 @@ def test_a_missing_option_is_a_config_error() -> None:
         open_storage("az://container/path")
 
 
-def test_nobody_listens() -> None:
+def test_unreachable_server_is_a_storage_error() -> None:
     storage = open_storage("s3://b/t", _options("http://127.0.0.1:1", timeout="1s"))
     with pytest.raises(StorageError) as raised:
         storage.read("a")
     assert type(raised.value) is StorageError
 
 
-def test_nobody_is_knocked_for_after_the_deadline() -> None:
+def test_no_connection_attempt_after_the_deadline() -> None:
     storage = open_storage("s3://b/t", _options("http://127.0.0.1:1"))
     began = time.monotonic()
     with pytest.raises(StorageError, match="busy or away") as raised:
@@ -119,11 +119,11 @@ def test_nobody_is_knocked_for_after_the_deadline() -> None:
 @pytest.mark.parametrize(
     ("wanted_s", "limit_s"), [(None, 900), (1, 10), (10, 10), (150.5, 150.5), (3600, 900)]
 )
-def test_limits_of_uploads(wanted_s: float | None, limit_s: float) -> None:
+def test_upload_limit_stays_between_bounds(wanted_s: float | None, limit_s: float) -> None:
     assert client.large_timeout_s(wanted_s) == limit_s
 
 
-def test_http_must_be_allowed() -> None:
+def test_http_is_refused_unless_allowed() -> None:
     options = _options("http://127.0.0.1:1") | {"aws_allow_http": "false"}
     with pytest.raises(StorageError, match="allow_http") as raised:
         open_storage("s3://b/t", options).create("a", b"")
@@ -182,7 +182,7 @@ def test_directory_markers_are_no_objects(storage: Storage, s3: S3Server) -> Non
 
 
 @pytest.mark.server
-def test_refusals_are_typed(s3: S3Server) -> None:
+def test_refusals_of_the_server_are_storage_errors(s3: S3Server) -> None:
     stranger = dict(s3.options) | {"aws_secret_access_key": "wrong"}
     storage = open_storage(s3.uri("t"), stranger)
     for action in (

@@ -16,7 +16,7 @@ DATA = bytes(number * 7 % 256 for number in range(1000))
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small() -> Iterator[None]:
+def shrink_limits() -> Iterator[None]:
     """Sizes at which a thousand bytes have all the borders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranges, "_AHEAD_BYTES", 50)
@@ -34,10 +34,10 @@ class Object:
             self.fetch, size_bytes=len(data), tail=memoryview(data)[max(0, len(data) - tail) :]
         )
 
-    def fetch(self, wanted: Sequence[Range]) -> Sequence[memoryview]:
-        assert all(0 <= start < end <= len(self.data) for start, end in wanted)
-        self.fetched.append(list(wanted))
-        return [memoryview(self.data)[start:end] for start, end in wanted]
+    def fetch(self, ranges: Sequence[Range]) -> Sequence[memoryview]:
+        assert all(0 <= start < end <= len(self.data) for start, end in ranges)
+        self.fetched.append(list(ranges))
+        return [memoryview(self.data)[start:end] for start, end in ranges]
 
 
 STEPS = st.lists(

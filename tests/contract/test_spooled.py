@@ -102,7 +102,7 @@ def test_a_large_object_is_not_overwritten(s3: S3Server) -> None:
 
 
 @pytest.mark.server
-def test_the_answer_to_a_large_object_is_lost(s3: S3Server) -> None:
+def test_large_object_with_lost_answer_is_unknown(s3: S3Server) -> None:
     with faulty_proxy(s3.endpoint) as proxy:
         options = {**s3.options, "aws_endpoint": proxy.endpoint}
         storage = open_storage(s3.uri(str(uuid.uuid4())), options)

@@ -41,13 +41,13 @@ def history(uri: str, kind: str, options: dict[str, str]) -> hoodoo.Table:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_memory(kind: str) -> None:
+def test_table_history_in_memory(kind: str) -> None:
     history(f"memory://stores-{kind}/a/table", kind, {})
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_s3(s3: S3Server, kind: str) -> None:
+def test_table_history_on_s3_is_read_by_the_hudi_wheel(s3: S3Server, kind: str) -> None:
     options = dict(s3.options)
     uri = s3.uri(f"deep/er/{kind}")
     table = history(uri, kind, options)

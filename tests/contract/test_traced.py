@@ -29,7 +29,7 @@ class TestTracedStorage(StorageContract):
         return traced
 
 
-def test_every_verb_is_written_down(traced: TracedStorage) -> None:
+def test_every_operation_is_recorded(traced: TracedStorage) -> None:
     etag = traced.create("d/a", b"123").etag
     traced.put("b", b"4")
     traced.replace("d/a", b"56", if_match=etag)
@@ -64,7 +64,7 @@ def test_every_verb_is_written_down(traced: TracedStorage) -> None:
     assert traced.operations == []
 
 
-def test_failures_are_written_down(traced: TracedStorage) -> None:
+def test_failures_are_recorded(traced: TracedStorage) -> None:
     traced.create("a", b"")
     stream = traced.open_write("a")
     traced.clear()

@@ -36,16 +36,18 @@ def proxy(s3: S3Server) -> Iterator[FaultyProxy]:
 @pytest.fixture
 def storage(s3: S3Server, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> Storage:
     monkeypatch.setattr(client, "_WRITE_BACKOFF_S", (0.001,) * 3)
-    return reached_through(proxy, s3, timeout="60s")
+    return open_through(proxy, s3, timeout="60s")
 
 
-def reached_through(proxy: FaultyProxy, s3: S3Server, *, timeout: str) -> Storage:
+def open_through(proxy: FaultyProxy, s3: S3Server, *, timeout: str) -> Storage:
     options = dict(s3.options) | {"aws_endpoint": proxy.endpoint, "timeout": timeout}
     return open_storage(s3.uri(str(uuid.uuid4())), options)
 
 
 @pytest.mark.parametrize("fault", [ANSWER_LOST, Fault(passed_on=True, answer=(500, "X"))])
-def test_a_write_that_landed_unheard(storage: Storage, proxy: FaultyProxy, fault: Fault) -> None:
+def test_write_that_landed_without_answer_is_unknown(
+    storage: Storage, proxy: FaultyProxy, fault: Fault
+) -> None:
     proxy.faults = [fault]
     with pytest.raises(OutcomeUnknown) as raised:
         storage.create("a", b"mine")
@@ -76,8 +78,8 @@ def test_a_write_that_landed_unheard(storage: Storage, proxy: FaultyProxy, fault
     assert not storage.exists("a")
 
 
-def test_a_write_that_times_out(s3: S3Server, proxy: FaultyProxy) -> None:
-    storage = reached_through(proxy, s3, timeout="1s")
+def test_write_that_times_out_is_unknown(s3: S3Server, proxy: FaultyProxy) -> None:
+    storage = open_through(proxy, s3, timeout="1s")
     proxy.faults = [HANGS]
     with pytest.raises(OutcomeUnknown):
         storage.create("a", b"mine")
@@ -85,7 +87,9 @@ def test_a_write_that_times_out(s3: S3Server, proxy: FaultyProxy) -> None:
     assert storage.read("a") == b"mine"
 
 
-def test_a_write_that_did_not_land_unheard(storage: Storage, proxy: FaultyProxy) -> None:
+def test_write_that_did_not_land_without_answer_is_unknown(
+    storage: Storage, proxy: FaultyProxy
+) -> None:
     proxy.faults = [REQUEST_LOST]
     with pytest.raises(OutcomeUnknown):
         storage.create("a", b"1")
@@ -109,7 +113,7 @@ def test_no_write_is_repeated_by_the_client(storage: Storage, proxy: FaultyProxy
         (409, "OperationAborted"),
     ],
 )
-def test_a_store_that_is_busy_is_asked_again(
+def test_busy_store_is_tried_again(
     storage: Storage, proxy: FaultyProxy, answer: tuple[int, str]
 ) -> None:
     proxy.faults = [Fault(answer=answer)] * 2
@@ -132,7 +136,7 @@ def test_a_store_that_is_busy_is_asked_again(
     assert not storage.exists("b")
 
 
-def test_no_request_comes_after_the_deadline(
+def test_no_request_is_sent_after_the_deadline(
     storage: Storage, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "_WRITE_BACKOFF_S", (0.05,) * 100)  # 5 s and more
@@ -163,9 +167,7 @@ def test_no_request_comes_after_the_deadline(
     assert storage.read("a") == b"1"
 
 
-def test_a_busy_store_is_asked_again_while_there_is_time(
-    storage: Storage, proxy: FaultyProxy
-) -> None:
+def test_busy_store_is_tried_again_until_the_deadline(storage: Storage, proxy: FaultyProxy) -> None:
     proxy.faults = [Fault(answer=(429, "TooManyRequests"))] * 2
     etag = storage.create("a", b"1", within_s=60).etag
     proxy.faults = [Fault(answer=(429, "TooManyRequests")), ANSWER_LOST]
@@ -199,14 +201,14 @@ def test_an_upload_ends_with_its_limit(
         assert 1.4 < seconds_of_an_upload(storage, proxy) < PATIENCE_S
 
 
-def test_the_time_out_of_the_user_wins_over_the_limit(s3: S3Server, proxy: FaultyProxy) -> None:
+def test_timeout_set_by_the_user_wins_over_the_limit(s3: S3Server, proxy: FaultyProxy) -> None:
     options = dict(s3.options) | {"aws_endpoint": proxy.endpoint, "timeout": "1s"}
     storage = open_storage(s3.uri(str(uuid.uuid4())), options, upload_limit_s=600)
     assert seconds_of_an_upload(storage, proxy) < PATIENCE_S
 
 
 @pytest.mark.parametrize("answer", [(400, "BadRequest"), (403, "AccessDenied"), (501, "Strange")])
-def test_refusals_and_strange_answers(
+def test_only_server_errors_leave_the_outcome_unknown(
     storage: Storage, proxy: FaultyProxy, answer: tuple[int, str]
 ) -> None:
     proxy.faults = [Fault(answer=answer)]
@@ -215,7 +217,7 @@ def test_refusals_and_strange_answers(
     assert isinstance(raised.value, OutcomeUnknown) == (answer[0] >= 500)
 
 
-def test_reads_try_again(storage: Storage, proxy: FaultyProxy) -> None:
+def test_failed_reads_are_tried_again(storage: Storage, proxy: FaultyProxy) -> None:
     storage.create("d/a", b"12")
     proxy.methods = ("GET", "HEAD")
     for fault in (

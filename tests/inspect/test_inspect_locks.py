@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.fleet import Fleet
+from support.writer_machines import Fleet
 
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.inspect.locks import lock_status

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from support.archives import archive
 from support.fixtures import fixture_tables
-from support.fleet import EXPIRY_S, Fleet, Machine, begin_commit, rows
+from support.writer_machines import EXPIRY_S, Fleet, Machine, begin_commit, rows
 from support.zones import time_zone
 
 import hoodoo

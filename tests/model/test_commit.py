@@ -60,7 +60,7 @@ def test_a_forecast_has_neither_paths_nor_the_ids_of_new_groups() -> None:
     assert forecast.file_groups() == {FileGroupId(ROME, A)}
 
 
-def test_schema() -> None:
+def test_schema_comes_from_extra_metadata() -> None:
     assert COMMIT.schema_json == '{"type":"record"}'
     assert replace(COMMIT, extra_metadata={"schema": ""}).schema_json is None
     assert CommitMetadata().schema_json is None
@@ -77,11 +77,11 @@ def test_schema() -> None:
         ("TELEPORT", OperationType.UNKNOWN),
     ],
 )
-def test_operation(text: str | None, operation: OperationType) -> None:
+def test_operation_is_parsed_from_its_text(text: str | None, operation: OperationType) -> None:
     assert CommitMetadata(operation_type=text).operation is operation
 
 
-def test_operations_are_the_format_s() -> None:
+def test_operation_names_are_those_of_the_format() -> None:
     assert len(OperationType) == 19
     assert all(operation == operation.name for operation in OperationType)
     services = {operation for operation in OperationType if operation.is_table_service}

@@ -51,7 +51,7 @@ def test_known_times() -> None:
 
 
 @pytest.mark.parametrize("wall_ms", [FIRST_MS - 1, LAST_MS + 1, 10**18, -(10**18)])
-def test_moments_beyond_the_calendar(wall_ms: int) -> None:
+def test_moments_beyond_the_calendar_are_refused(wall_ms: int) -> None:
     with pytest.raises(InputError):
         from_wall_ms(wall_ms)
 
@@ -59,12 +59,12 @@ def test_moments_beyond_the_calendar(wall_ms: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "2024", "2024010100000000x", "00000000000000000", "20241301000000000", "٣" * 17]
 )
-def test_what_is_no_moment(text: str) -> None:
+def test_text_that_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         to_wall_ms(InstantTime(text))
 
 
-def test_what_is_an_instant_time() -> None:
+def test_instant_times_are_recognised() -> None:
     assert is_instant_time("00000000000000000")  # the metadata table's first
     assert is_instant_time("20240101000000")
     for text in ("", "1" * 16, "1" * 18, "1" * 16 + "a", "1" * 17 + "\n", "٣" * 17, "-" + "1" * 16):
@@ -99,14 +99,14 @@ def test_there_is_no_time_after_the_last() -> None:
         ("0999-01-01", "09990101000000000"),
     ],
 )
-def test_what_a_user_may_type(text: str, time: str) -> None:
+def test_moments_typed_by_users_are_parsed(text: str, time: str) -> None:
     assert parse_moment(text, wall_ms=in_utc) == time
 
 
 @pytest.mark.parametrize(
     "text", ["", "soon", "2026-13-01", "0001-01-01T00:00+14:00", "9999-12-31T23:59-12:00", "1e9"]
 )
-def test_what_a_user_may_not_type(text: str) -> None:
+def test_bad_moments_typed_by_users_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_moment(text, wall_ms=in_utc)
 

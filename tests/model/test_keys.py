@@ -40,7 +40,7 @@ def encoded(**changes: bool) -> KeyRule:
         ("a/b", "city=a/b"),
     ],
 )
-def test_segments(value: object, text: str) -> None:
+def test_values_become_path_segments(value: object, text: str) -> None:
     assert SIMPLE.partition_path([value]) == text
 
 
@@ -69,7 +69,7 @@ def test_values_are_read_back_from_paths(text: str) -> None:
     assert encoded().values_in(path) == {"city": text}
 
 
-def test_paths_that_do_not_tell_their_values() -> None:
+def test_values_are_unknown_for_paths_without_them() -> None:
     assert SIMPLE.values_in(PartitionPath("city=a/b")) == {}
     unknown = PartitionPath("city=__HIVE_DEFAULT_PARTITION__")
     assert SIMPLE.values_in(unknown) == {"city": None}
@@ -96,7 +96,7 @@ def test_doubles_are_printed_as_java_does(number: float, text: str) -> None:
     assert java_double(number) == text
 
 
-def test_unusable_key_values() -> None:
+def test_unusable_key_values_are_refused() -> None:
     for value in (datetime(2026, 1, 1), b"x", [1]):
         with pytest.raises(InputError):
             text_of(value)
@@ -116,7 +116,7 @@ MOMENT = datetime(2026, 3, 7, 16, 5, 9, 120_000, tzinfo=UTC)
         ("'week' D", "week 66"),
     ],
 )
-def test_java_date_patterns(pattern: str, text: str) -> None:
+def test_java_date_patterns_format_as_in_java(pattern: str, text: str) -> None:
     assert format_date(MOMENT, pattern) == text
 
 

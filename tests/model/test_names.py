@@ -99,7 +99,7 @@ def test_instants_round_trip(
         "_version_",
     ],
 )
-def test_what_is_no_instant(name: str) -> None:
+def test_other_names_are_no_instants(name: str) -> None:
     assert parse_instant(name, layout=2) is None
 
 
@@ -142,7 +142,7 @@ def test_log_files_round_trip(
         ".commits_.archive.1_1-0-1",
     ],
 )
-def test_what_is_no_data_file(name: str) -> None:
+def test_other_names_are_no_data_files(name: str) -> None:
     assert parse_base_file(name) is None
     assert parse_log_file(name) is None
 
@@ -174,7 +174,7 @@ def test_markers_round_trip(
     assert parse_marker(str(marker)) == marker
 
 
-def test_what_is_no_marker() -> None:
+def test_other_names_are_no_markers() -> None:
     for name in ("", ".marker.CREATE", "f.marker.create", "f.marker.CREATE.crc", "MARKERS.type"):
         assert parse_marker(name) is None
 
@@ -185,7 +185,7 @@ def test_history_files_round_trip(first: InstantTime, last: InstantTime, layer: 
     assert parse_history_file(str(name)) == name
 
 
-def test_what_is_no_history_file() -> None:
+def test_other_names_are_no_history_files() -> None:
     for name in ("", "_version_", "1_2.parquet", "1_2_3.parquet.crc", "1_2_10.parquet", "a_2_3"):
         assert parse_history_file(name) is None
 

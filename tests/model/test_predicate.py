@@ -52,7 +52,7 @@ from hoodoo.model.predicate import (
         ),
     ],
 )
-def test_parsing(text: str, expected: Predicate) -> None:
+def test_filter_text_is_parsed(text: str, expected: Predicate) -> None:
     assert parse_filter(text) == expected
 
 
@@ -75,13 +75,13 @@ def test_parsing(text: str, expected: Predicate) -> None:
         "(" * 200 + "a = 1" + ")" * 200,
     ],
 )
-def test_bad_filters_are_told_in_one_line(text: str) -> None:
+def test_bad_filter_error_is_one_line(text: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_filter(text)
     assert "\n" not in str(caught.value)
 
 
-def test_pyarrow_tuples() -> None:
+def test_pyarrow_filter_tuples_are_converted() -> None:
     assert from_tuples([("a", "==", 1), ("b", "in", {2})]) == All(
         (Compare("a", "=", 1), In("b", (2,)))
     )

@@ -78,7 +78,7 @@ def test_a_group_of_logs_only() -> None:
     assert [file.name.version for file in group.latest.logs] == [1, 2, 1]
 
 
-def test_what_left_the_active_timeline_counts_as_committed() -> None:
+def test_archived_instants_count_as_committed() -> None:
     (group,) = file_groups([base(10), base(50)], seen(archived_before=40), by_completion=True)
     assert shape(group) == [(t(10), True, [])]
 

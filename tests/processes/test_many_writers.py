@@ -17,7 +17,7 @@ from support.processes import Child, Children
 
 import hoodoo
 from hoodoo.api import Table
-from hoodoo.concurrency.heartbeat import read_beat
+from hoodoo.concurrency.heartbeat import read_heartbeat
 from hoodoo.errors import NotFound
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime
@@ -72,7 +72,7 @@ class Crew:
         beats = [entry.path.rpartition("/")[2] for entry in storage.list(paths.HEARTBEATS)]
         for instant in map(InstantTime, beats):
             with suppress(NotFound):
-                beat = read_beat(self._ref.env, instant)
+                beat = read_heartbeat(self._ref.env, instant)
                 if beat is not None and beat.pid == pid:
                     return True
         return False

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from blocks import SCHEMA, Ledger, check_rows, rows_of
 from soundness import check_sound, recover_wholly
-from support.fleet import COMPLETED
 from support.processes import Child, Children, until
+from support.writer_machines import COMPLETED
 
 import hoodoo
 from hoodoo.concurrency.liveness import take_pulses
 from hoodoo.concurrency.lock_protocol import Lock
-from hoodoo.concurrency.locks import lock_of
+from hoodoo.concurrency.locks import make_lock
 from hoodoo.errors import LockTimeout
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.testing.zookeeper import ZooKeeperServer
@@ -74,7 +74,7 @@ class Table:
         """A writer that has stopped inside the gate, and whose session is over."""
         child = self.start((10, "upsert", ONE), self.options(misses), stops=[at], **fate)
         assert child.wait_until_idle(within_s=DEADLINE_S), child.told()
-        lock = lock_of(self.ref, "look")
+        lock = make_lock(self.ref, "look")
         until("its session is over", lambda: _is_free(lock), within_s=DEADLINE_S)
         return child
 

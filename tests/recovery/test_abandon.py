@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from support.fleet import Fleet, Machine, rows
+from support.writer_machines import Fleet, Machine, rows
 
 from hoodoo.errors import HeartbeatLost
 from hoodoo.model import paths
@@ -30,7 +30,9 @@ def by_hoodoo(south: Machine, instant: Instant) -> None:
 
 
 @pytest.mark.parametrize("roll_back", [by_apache_hudi, by_hoodoo])
-def test_nothing_is_left_of_it(roll_back: Callable[[Machine, Instant], None]) -> None:
+def test_no_file_is_left_of_a_write_rolled_back_by_another(
+    roll_back: Callable[[Machine, Instant], None],
+) -> None:
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
     north.table.insert(rows(k1=1))

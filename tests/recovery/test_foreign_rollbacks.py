@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.fleet import EXPIRY_S, Fleet, PowerCut, cut_power_at, rows
+from support.writer_machines import EXPIRY_S, Fleet, PowerCut, cut_power_at, rows
 
 from hoodoo.format import timeline as codec
 from hoodoo.model.commit import InstantInfo
@@ -41,7 +41,7 @@ def path_of(fleet: Fleet, instant: Instant) -> str:
     return instant_path(fleet.machine("look").ref.properties.timeline, instant)
 
 
-def committed(fleet: Fleet, part: str, **values: int) -> Instant:
+def commit_rows(fleet: Fleet, part: str, **values: int) -> Instant:
     """A completed insert."""
     done = fleet.machine("north").table.insert(rows(part, **values))
     found = fleet.machine("look").ref.load_timeline().find(done.instant)
@@ -53,7 +53,7 @@ def committed(fleet: Fleet, part: str, **values: int) -> Instant:
 def test_nothing_of_a_completed_instant_is_deleted(state: State) -> None:
     """Hole 2: its files were deleted, the commit stood, and each later recover failed."""
     fleet = Fleet()
-    rollback = request_rollback(fleet, committed(fleet, "a", k1=1))
+    rollback = request_rollback(fleet, commit_rows(fleet, "a", k1=1))
     if state is State.INFLIGHT:
         fleet.store.create(path_of(fleet, replace(rollback, state=state)), b"")
     fleet.world.pass_time(2 * EXPIRY_S)
@@ -75,11 +75,11 @@ def test_nothing_of_a_completed_instant_is_deleted(state: State) -> None:
     assert south.rows() == {"k1": 1, "k2": 2}
 
 
-def test_one_that_had_unpublished_its_target_is_finished() -> None:
+def test_rollback_that_removed_the_completed_file_is_finished() -> None:
     """Apache Hudi takes the completed file away first; what is pending then goes as planned."""
     fleet = Fleet()
-    committed(fleet, "a", k0=0)
-    commit = committed(fleet, "b", k1=1)
+    commit_rows(fleet, "a", k0=0)
+    commit = commit_rows(fleet, "b", k1=1)
     request_rollback(fleet, commit)
     fleet.store.delete(path_of(fleet, commit))
     fleet.world.pass_time(2 * EXPIRY_S)
@@ -89,11 +89,11 @@ def test_one_that_had_unpublished_its_target_is_finished() -> None:
     assert not any(commit.requested_time in path for path in fleet.data_files())
 
 
-def test_a_dropped_one_does_not_come_back() -> None:
+def test_dropped_rollback_does_not_come_back() -> None:
     """Someone had taken it over, decided it, and died before it deleted anything."""
     fleet = Fleet()
     south, east = fleet.machine("south"), fleet.machine("east")
-    commit = committed(fleet, "a", k1=1)
+    commit = commit_rows(fleet, "a", k1=1)
     data = fleet.store.read(path_of(fleet, commit))
     rollback = request_rollback(fleet, commit)
     fleet.store.delete(path_of(fleet, commit))

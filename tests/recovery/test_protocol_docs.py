@@ -9,20 +9,20 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from support.fleet import EXPIRY_S, Fleet, Machine, PowerCut, rows
+from support.writer_machines import EXPIRY_S, Fleet, Machine, PowerCut, rows
 
 from hoodoo.api import Table
 from hoodoo.concurrency.liveness import Pulse
 from hoodoo.engine.local import LocalEngine
 from hoodoo.format import json_object
 from hoodoo.model import paths
-from hoodoo.model.attempt import Beat
+from hoodoo.model.attempt import HeartbeatBody
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.recovery.recover import Recovered
 from hoodoo.recovery.verdict import judge
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.timeline.head import content_of
+from hoodoo.timeline.head import read_content
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocol"
 CHANGES = ("create", "put", "replace", "delete", "open_write")
@@ -116,14 +116,14 @@ def completed(fleet: Fleet) -> set[str]:
     return {i.requested_time for i in fleet.machine("look").ref.load_timeline().completed}
 
 
-def test_the_operations_of_a_commit_are_those_of_the_page() -> None:
+def test_commit_makes_the_operations_of_the_docs() -> None:
     cut = Cut(fleet().machine("north"))
     upsert(cut)
     assert cut.changes() == [operation for operation, _ in COMMIT]
 
 
 @pytest.mark.parametrize("at", range(len(COMMIT)))
-def test_a_commit_that_dies(at: int) -> None:
+def test_commit_that_dies_at_any_step_recovers_as_documented(at: int) -> None:
     _, expected = COMMIT[at]
     world = fleet()
     known, north = completed(world), world.machine("north")
@@ -151,7 +151,7 @@ def dead_write(world: Fleet) -> None:
     world.world.pass_time(2 * EXPIRY_S + 200)
 
 
-def test_the_operations_of_a_rollback_are_those_of_the_page() -> None:
+def test_rollback_makes_the_operations_of_the_docs() -> None:
     world = fleet()
     dead_write(world)
     cut = Cut(world.machine("south"))
@@ -163,7 +163,7 @@ def test_the_operations_of_a_rollback_are_those_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("at", range(len(ROLLBACK)))
-def test_a_rollback_that_dies(at: int) -> None:
+def test_rollback_that_dies_at_any_step_recovers_as_documented(at: int) -> None:
     _, expected = ROLLBACK[at]
     world = fleet()
     dead_write(world)
@@ -183,7 +183,7 @@ def test_a_rollback_that_dies(at: int) -> None:
     assert len(world.data_files()) == 1
 
 
-def test_the_verdicts_are_those_of_the_page() -> None:
+def test_verdicts_agree_with_the_docs() -> None:
     told = table("rollback.md", "pending instant", "writer alive", "writer dead")
     by_action = {name: row[1:] for row in told for name in re.findall("`(.*?)`", row[0])[:3]}
     by_action["replacecommit"] = told[0][1:]  # it is in two rows
@@ -217,16 +217,16 @@ def plain_paths(decision: Decision) -> list[str]:
     ]
 
 
-def test_the_head_is_that_of_the_page() -> None:
+def test_head_agrees_with_the_docs() -> None:
     text, world = json_example("commit.md"), fleet()
     told = json_object.decode(text.encode(), Decision)
     assert json.loads(json_object.encode(told)) == json.loads(text)
-    assert content_of(world.store, told) == b"Obj\x01"
+    assert read_content(world.store, told) == b"Obj\x01"
     found = json_object.decode(world.store.read(paths.HEAD), Decision)
     assert (told.kind, plain_paths(told)) == (found.kind, plain_paths(found))
 
 
-def test_the_fields_and_kinds_of_decisions_are_those_of_the_page() -> None:
+def test_decision_fields_and_kinds_agree_with_the_docs() -> None:
     names = [each.name for each in fields(Decision)]
     assert list(json.loads(json_example("commit.md"))) == names
     lines = (PAGES / "commit.md").read_text().splitlines()
@@ -236,8 +236,8 @@ def test_the_fields_and_kinds_of_decisions_are_those_of_the_page() -> None:
     assert [row[0].strip("`") for row in kinds] == [kind.value for kind in DecisionKind]
 
 
-def test_the_body_of_a_heartbeat_is_that_of_the_page() -> None:
+def test_heartbeat_body_agrees_with_the_docs() -> None:
     text = json_example("heartbeats.md")
-    beat = json_object.decode(text.encode(), Beat)
+    beat = json_object.decode(text.encode(), HeartbeatBody)
     assert json.loads(json_object.encode(beat)) == json.loads(text)
     assert str(beat) in (PAGES / "heartbeats.md").read_text()

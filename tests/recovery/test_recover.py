@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.fleet import (
+from support.writer_machines import (
     COMPLETED,
     EXPIRY_S,
     Fleet,
@@ -88,7 +88,7 @@ def test_a_dead_write_is_undone_and_nothing_of_it_is_left(table_type: str) -> No
     assert south.rows() == {"k1": 5, "k2": 6}
 
 
-def test_the_rollback_instant_has_the_shape_of_apache_hudi_s(rollback_fixture) -> None:  # type: ignore[no-untyped-def] # a fixture of this module
+def test_rollback_instant_looks_like_one_of_apache_hudi(rollback_fixture) -> None:  # type: ignore[no-untyped-def] # a fixture of this module
     """Field by field like one that Hudi wrote, the places and times apart."""
     fleet = Fleet("mor")
     south = fleet.machine("south")
@@ -143,7 +143,7 @@ def rollback_fixture(fixtures: Path):  # type: ignore[no-untyped-def] # plan and
     )
 
 
-def test_a_live_write_is_left_alone_and_the_reason_told() -> None:
+def test_live_write_is_left_alone_with_a_reason() -> None:
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
     attempt = begin_commit(north)
@@ -170,7 +170,7 @@ def test_a_rollback_that_died_is_finished_by_the_next() -> None:
     assert fleet.data_files() == before
 
 
-def test_the_next_write_rolls_the_dead_back_if_the_policy_is_eager() -> None:
+def test_next_write_rolls_back_dead_writes_only_if_policy_is_eager() -> None:
     for policy, left in (("EAGER", 0), ("LAZY", 1), ("NEVER", 1)):
         fleet = Fleet(**{"hoodie.clean.failed.writes.policy": policy})
         dead_write(fleet)
@@ -239,7 +239,7 @@ def test_due_sweeps_run_before_writes() -> None:
     assert not list(fleet.store.list(paths.SWEEPS))
 
 
-def test_rollback_by_hand() -> None:
+def test_manual_rollback_needs_a_pending_dead_instant_or_force() -> None:
     fleet = Fleet()
     north, south = fleet.machine("north"), fleet.machine("south")
     done = south.table.insert(rows(k1=1))
@@ -257,7 +257,7 @@ def test_rollback_by_hand() -> None:
     assert south.rows() == {"k1": 1}
 
 
-def test_files_that_appear_behind_a_rollback_s_back_are_swept() -> None:
+def test_files_that_appear_after_a_rollback_are_swept() -> None:
     fleet = Fleet()
     south, before, stray, data = rolled_back_write(fleet)
     fleet.store.create(stray, data)  # a task that outlived its writer
@@ -273,7 +273,7 @@ def test_files_that_appear_behind_a_rollback_s_back_are_swept() -> None:
         assert not list(fleet.store.list(directory)), directory
 
 
-def test_the_sweep_leaves_what_a_commit_names_and_takes_what_it_does_not() -> None:
+def test_sweep_removes_only_files_that_no_commit_names() -> None:
     fleet = Fleet()
     south = fleet.machine("south")
     north = fleet.machine("north")
@@ -292,7 +292,7 @@ def test_the_sweep_leaves_what_a_commit_names_and_takes_what_it_does_not() -> No
     assert south.rows() == {"k1": 1}
 
 
-def test_a_rollback_by_hand_that_fails_beats_no_more() -> None:
+def test_manual_rollback_that_fails_stops_its_heartbeat() -> None:
     fleet = Fleet()
     instant = dead_write(fleet)
     south = fleet.machine("south")
@@ -309,7 +309,7 @@ def test_a_rollback_by_hand_that_fails_beats_no_more() -> None:
 
 
 @pytest.mark.parametrize("action", ["clean", "restore", "indexing"])
-def test_only_writes_and_rollbacks_are_rolled_back_by_hand(action: str) -> None:
+def test_manual_rollback_refuses_other_actions(action: str) -> None:
     fleet = Fleet()
     south = fleet.machine("south")
     path = f"{south.ref.properties.timeline.active}/20200101000000000.{action}.requested"

@@ -14,17 +14,19 @@ from typing import Any
 import pytest
 from support.simulations import find_violation
 
-from hoodoo.concurrency import conflict, decided, gate, lease
+from hoodoo.concurrency import conflict, gate, lease
+from hoodoo.concurrency import transaction as transaction_module
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.env import Env
 from hoodoo.errors import CommitFailed, HeartbeatLost, TimelineError
 from hoodoo.model import paths
 from hoodoo.model.instant import Instant, InstantTime, State, next_time
 from hoodoo.recovery import recover, rollback, sweep
-from hoodoo.recovery.files import announced, delete_files
+from hoodoo.recovery.files import load_announced_paths
 from hoodoo.recovery.recover import Recovered
 from hoodoo.recovery.verdict import Verdict
 from hoodoo.table.ref import TableRef
+from hoodoo.table.strays import delete_files
 from hoodoo.testing.sim.explore import by_faults, by_seed, search
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenario import Outcome, run
@@ -47,12 +49,12 @@ LONG = Fault(Kind.PAUSE, 3 * LEASE_MS)
 
 def does_not_look_again(patch: Patch) -> None:
     """Who lost the lock while it published does not look what others did."""
-    patch.setattr(gate, "_refuse_overtaken", lambda *given: None)
+    patch.setattr(gate, "_refuse_overtaken", lambda *args: None)
 
 
 def takes_unknown_for_failed(patch: Patch) -> None:
     """A commit that got no answer counts as failed, and is rolled back."""
-    patch.setattr(gate, "_unknown", lambda completed, error: CommitFailed(str(error)))
+    patch.setattr(gate, "_make_unknown_error", lambda completed, error: CommitFailed(str(error)))
 
 
 def overwrites_the_head(patch: Patch) -> None:
@@ -66,7 +68,7 @@ def overwrites_the_head(patch: Patch) -> None:
 
 def does_not_help(patch: Patch) -> None:
     """A decision that nobody has carried out is left to whoever took it."""
-    patch.setattr(decided, "is_unfinished", lambda *given: False)
+    patch.setattr(transaction_module, "is_unfinished", lambda *args: False)
 
 
 def trusts_its_clock(patch: Patch) -> None:
@@ -80,7 +82,7 @@ def trusts_its_clock(patch: Patch) -> None:
 
 def does_not_look_for_rollbacks(patch: Patch) -> None:
     """An instant is committed although a rollback of it is on the timeline."""
-    patch.setattr(gate, "_refuse_rolled_back", lambda *given: None)
+    patch.setattr(gate, "_refuse_rolled_back", lambda *args: None)
 
 
 def plans_beside_the_head(patch: Patch) -> None:
@@ -98,10 +100,10 @@ def plans_beside_the_head(patch: Patch) -> None:
 def takes_leases_by_the_clock(patch: Patch) -> None:
     """A lease is over when its end has passed by one's own time of day."""
 
-    def may_take(seen: lease.Seen, terms: Any, *, now_ms: int, monotonic: float) -> bool:
-        found = seen.lease
-        assert found is not None
-        return found.expired or now_ms > found.valid_until_ms + lease.DRIFT_MS
+    def may_take(version: lease.LockVersion, terms: Any, *, now_ms: int, monotonic: float) -> bool:
+        stored = version.lease
+        assert stored is not None
+        return stored.expired or now_ms > stored.valid_until_ms + lease.DRIFT_MS
 
     patch.setattr(lease, "may_take", may_take)
 
@@ -111,18 +113,18 @@ def takes_leases_by_the_clock(patch: Patch) -> None:
 
 def deletes_first(patch: Patch) -> None:
     """A rollback deletes files before it is decided."""
-    schedule = rollback.schedule
+    schedule_rollback = rollback.schedule_rollback
 
     def hasty(txn: Any, ref: TableRef, instant: Instant) -> gate.Attempt:
-        delete_files(ref.env, announced(ref.env, instant.requested_time))
-        return schedule(txn, ref, instant)
+        delete_files(ref.env, load_announced_paths(ref.env, instant.requested_time))
+        return schedule_rollback(txn, ref, instant)
 
-    patch.setattr(recover, "schedule", hasty)
+    patch.setattr(recover, "schedule_rollback", hasty)
 
 
 def lists_once(patch: Patch) -> None:
     """A rollback deletes what was announced, and does not look again."""
-    patch.setattr(rollback, "present", lambda env, instant, partitions: iter(()))
+    patch.setattr(rollback, "find_files", lambda env, instant, partitions: iter(()))
 
 
 def sweeps_the_living(patch: Patch) -> None:
@@ -134,19 +136,19 @@ def judges_outside_the_lock(patch: Patch) -> None:
     """Heartbeats are looked at first, and the lock is taken afterwards."""
 
     def hasty(ref: TableRef, timeline: Timeline) -> Recovered:
-        begun: list[tuple[gate.Attempt, Verdict]] = []
-        verdicts = recover._verdicts(ref, timeline)
-        with ExitStack() as beating:
+        rollbacks: list[tuple[gate.Attempt, Verdict]] = []
+        verdicts = recover._judge_pending(ref, timeline)
+        with ExitStack() as heartbeats:
             with transaction(ref, "recover") as txn:
                 for verdict in verdicts:
                     try:
-                        attempt = recover._begin(txn, ref, verdict)
+                        attempt = recover._begin_rollback(txn, ref, verdict)
                     except (TimelineError, HeartbeatLost):
                         continue
                     if attempt is not None:
-                        beating.callback(attempt.heartbeat.stop)
-                        begun.append((attempt, verdict))
-            return recover._carry_out_all(ref, begun, [])
+                        heartbeats.callback(attempt.heartbeat.stop)
+                        rollbacks.append((attempt, verdict))
+            return recover._carry_out_all(ref, rollbacks, [])
 
     patch.setattr(recover, "roll_back_dead", hasty)
 
@@ -156,7 +158,7 @@ def judges_outside_the_lock(patch: Patch) -> None:
 
 def does_not_guard_keys(patch: Patch) -> None:
     """Nobody looks whether others inserted the same key."""
-    patch.setattr(key_guard, "_promises", lambda *given: False)
+    patch.setattr(key_guard, "_promises", lambda *args: False)
 
 
 def overwrites_the_unseen(patch: Patch) -> None:
@@ -164,7 +166,7 @@ def overwrites_the_unseen(patch: Patch) -> None:
     without = {
         name: replace(
             strategy,
-            rules=tuple(rule for rule in strategy.rules if rule is not conflict.overwritten_unseen),
+            rules=tuple(rule for rule in strategy.rules if rule is not conflict.find_unseen_rows),
         )
         for name, strategy in conflict.STRATEGIES.items()
     }

@@ -20,7 +20,7 @@ from hoodoo.write.handle import HandleTask, run_handle
 from hoodoo.write.locate import locate
 from hoodoo.write.plan import Planned, plan
 from hoodoo.write.prepare import prepare
-from support.fleet import Fleet, Machine, rows
+from support.writer_machines import Fleet, Machine, rows
 
 Before = Callable[[str, str], None]
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from hoodoo.concurrency.locks import held, lock_of
+from hoodoo.concurrency.locks import hold_lock, make_lock
 from hoodoo.errors import HoodooError
 from hoodoo.table.ref import TableRef, open_ref
 
@@ -63,7 +63,7 @@ def contender(uri: str, options: Mapping[str, object]) -> Iterator[Contender]:
 def _count(ref: TableRef, file: str, times: str) -> str:
     path, turns = Path(file), 0
     while turns < int(times):
-        with held(ref, "count"):
+        with hold_lock(ref, "count"):
             path.write_text(str(int(path.read_text()) + 1))
         turns += 1
     return f"counted {turns}"
@@ -72,7 +72,7 @@ def _count(ref: TableRef, file: str, times: str) -> str:
 def _count_until(ref: TableRef, file: str, stop: str) -> str:
     path, turns = Path(file), 0
     while not Path(stop).exists():
-        with held(ref, "count"):
+        with hold_lock(ref, "count"):
             path.write_text(str(int(path.read_text()) + 1))
         turns += 1
         time.sleep(0.002)  # whoever takes the lock again at once leaves no gap for others
@@ -80,14 +80,14 @@ def _count_until(ref: TableRef, file: str, stop: str) -> str:
 
 
 def _append(ref: TableRef, file: str, word: str) -> str:
-    with held(ref, "append"), Path(file).open("a") as log:
+    with hold_lock(ref, "append"), Path(file).open("a") as log:
         log.write(f"{word}\n")
     return "appended"
 
 
 def _serve(uri: str, options: str) -> None:
     ref = open_ref(uri, json.loads(options))
-    lock = lock_of(ref, "test")
+    lock = make_lock(ref, "test")
     verbs: dict[str, Callable[..., object]] = {
         "new": lambda: None,
         "try": lambda: lock.try_acquire(),
@@ -101,7 +101,7 @@ def _serve(uri: str, options: str) -> None:
     for line in sys.stdin:
         verb, *words = line.split()
         if verb == "new":
-            lock = lock_of(ref, "test")
+            lock = make_lock(ref, "test")
         try:
             told = verbs[verb](*words)
         except HoodooError as error:

@@ -17,7 +17,7 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
-from support.fleet import COMPLETED, PowerCut
+from support.writer_machines import COMPLETED, PowerCut
 
 EXPIRY_S = 600
 """The expiry of heartbeats by default."""

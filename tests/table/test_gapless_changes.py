@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from support.fleet import SCHEMA, Fleet, rows
+from support.writer_machines import SCHEMA, Fleet, rows
 
 from hoodoo.api import Table
 from hoodoo.engine.local import LocalEngine

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.fleet import COMPLETED, EXPIRY_S, INTERVAL_MS, SCHEMA, Fleet, Machine, rows
 from support.wheel import wheel_rows
+from support.writer_machines import COMPLETED, EXPIRY_S, INTERVAL_MS, SCHEMA, Fleet, Machine, rows
 
 import hoodoo
 from hoodoo.engine.local import LocalEngine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.attempts import Driver, RepeatingEngine, fleet
-from support.fleet import EXPIRY_S, Fleet, rows
+from support.writer_machines import EXPIRY_S, Fleet, rows
 
 from hoodoo.api import Table
 from hoodoo.errors import CommitFailed, OutcomeUnknown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.fleet import Fleet, Machine, rows
+from support.writer_machines import Fleet, Machine, rows
 
 from hoodoo.errors import CommitUnknown, WriteConflict
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.attempts import Driver, RepeatingEngine, fleet
-from support.fleet import EXPIRY_S, Fleet, Machine, PowerCut, rows
+from support.writer_machines import EXPIRY_S, Fleet, Machine, PowerCut, rows
 
 from hoodoo.api import Table
 from hoodoo.errors import CommitFailed

@@ -3,7 +3,7 @@
 Each rule is a function that looks at one meeting of two instants. A strategy is a tuple of rules
 and a notion of when two file groups are the same. What no rule objects to is committed on top of
 the others (re-based) without a word. `docs/protocol/conflicts.md` has the reasons, and a matrix
-that a test holds against `check`.
+that a test holds against `find_conflicts`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Touch(IntEnum):
     REPLACE = 3  # the group is gone once the instant is completed
 
 
-Touched = Mapping[FileGroupId, Touch]
-Overwritten = frozenset[PartitionPath] | None
+Touches = Mapping[FileGroupId, Touch]
+Overwrites = frozenset[PartitionPath] | None
 """Partitions all of whose rows are replaced, those that come meanwhile too; None is all of them."""
 ANY = frozenset(Touch)
 WRITES = ANY - {Touch.REPLACE}
@@ -61,13 +61,17 @@ class Mine:
 
     time: InstantTime
     kind: Kind
-    touched: Touched
-    overwrites: Overwritten = frozenset()
+    touches: Touches
+    overwrites: Overwrites = frozenset()
 
     @classmethod
     def of(cls, instant: Instant, metadata: CommitMetadata) -> Mine:
         """The instant that is about to publish this metadata."""
-        return cls(instant.requested_time, kind_of(instant.action, metadata), touched_by(metadata))
+        return cls(
+            instant.requested_time,
+            classify_commit(instant.action, metadata),
+            collect_touches(metadata),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class Other:
     instant: Instant
     kind: Kind
     operation: str
-    touched: Touched = field(default_factory=dict)
+    touches: Touches = field(default_factory=dict)
     owner: str | None = None
     schema: str | None = None
     """The table's Avro schema as it published it; that of a table service does not count."""
@@ -120,14 +124,16 @@ class Meeting:
         theirs: Collection[Touch] = ANY,
     ) -> Conflict | None:
         """A conflict over the file groups that are touched in these ways, if there are any."""
-        hit = {self.same_as(group) for group, how in self.other.touched.items() if how in theirs}
-        found = [
+        their_groups = {
+            self.same_as(group) for group, how in self.other.touches.items() if how in theirs
+        }
+        groups = [
             group
-            for group, how in self.mine.touched.items()
-            if how in mine and self.same_as(group) in hit
+            for group, how in self.mine.touches.items()
+            if how in mine and self.same_as(group) in their_groups
         ]
-        found.sort(key=lambda group: (group.partition, group.file_id))
-        return Conflict(self.other, reason, tuple(found)) if found else None
+        groups.sort(key=lambda group: (group.partition, group.file_id))
+        return Conflict(self.other, reason, tuple(groups)) if groups else None
 
 
 Rule = Callable[[Meeting], Conflict | None]
@@ -136,21 +142,21 @@ Rule = Callable[[Meeting], Conflict | None]
 # -- rules that every strategy has: without them rows would be lost ----------------------------
 
 
-def taken_back(meeting: Meeting) -> Conflict | None:
+def find_undo(meeting: Meeting) -> Conflict | None:
     """A restore, or a rollback of what mine was planned on: nobody knows what is left of it."""
     if meeting.other.kind is not Kind.UNDO:
         return None
     return Conflict(meeting.other, "commits that this one was planned on are taken back")
 
 
-def group_replaced(meeting: Meeting) -> Conflict | None:
+def find_replaced_groups(meeting: Meeting) -> Conflict | None:
     """A file group that is gone takes nothing more: it would come back, or be lost with it."""
     if not meeting.other.instant.is_completed:
         return None
     return meeting.over("it replaced", theirs={Touch.REPLACE})
 
 
-def writes_meet(meeting: Meeting) -> Conflict | None:
+def find_concurrent_writes(meeting: Meeting) -> Conflict | None:
     """Two writes to one file group: the later one was made without knowing the earlier one."""
     mine, other = meeting.mine, meeting.other
     if mine.kind is not Kind.INGESTION or not other.is_completed(Kind.INGESTION):
@@ -158,25 +164,25 @@ def writes_meet(meeting: Meeting) -> Conflict | None:
     return meeting.over("it wrote to", theirs=WRITES)
 
 
-def overwritten_unseen(meeting: Meeting) -> Conflict | None:
+def find_unseen_rows(meeting: Meeting) -> Conflict | None:
     """An overwrite replaces what it saw; file groups that came since would stay beside its rows."""
     mine, other = meeting.mine, meeting.other
     if not other.instant.is_completed:
         return None
-    found = sorted(
+    groups = sorted(
         (
             group
-            for group, how in other.touched.items()
+            for group, how in other.touches.items()
             if how is not Touch.REPLACE
-            and group not in mine.touched
+            and group not in mine.touches
             and (mine.overwrites is None or group.partition in mine.overwrites)
         ),
         key=lambda group: (group.partition, group.file_id),
     )
-    return Conflict(other, "it added rows in", tuple(found)) if found else None
+    return Conflict(other, "it added rows in", tuple(groups)) if groups else None
 
 
-def rows_moved_away(meeting: Meeting) -> Conflict | None:
+def find_rows_left_behind(meeting: Meeting) -> Conflict | None:
     """A clustering moves the rows that it was planned on; later ones would stay behind."""
     mine, other = meeting.mine, meeting.other
     if mine.kind is not Kind.CLUSTERING or not other.is_completed(Kind.INGESTION):
@@ -184,7 +190,7 @@ def rows_moved_away(meeting: Meeting) -> Conflict | None:
     return meeting.over("it wrote to", theirs=WRITES)
 
 
-def hidden_by_compaction(meeting: Meeting) -> Conflict | None:
+def find_rows_hidden_by_compaction(meeting: Meeting) -> Conflict | None:
     """A compaction's base file hides what was requested before it and is not in it.
 
     That is a rewrite by a base file of an earlier time, and a log compaction, whose old rows
@@ -207,7 +213,7 @@ def hidden_by_compaction(meeting: Meeting) -> Conflict | None:
     return None
 
 
-def old_logs_on_new_base(meeting: Meeting) -> Conflict | None:
+def find_old_logs_on_new_base(meeting: Meeting) -> Conflict | None:
     """A log compaction's rows would come on top of a base file that already has newer ones."""
     mine, other = meeting.mine, meeting.other
     if mine.kind is Kind.INGESTION and other.is_completed(Kind.LOG_COMPACTION):
@@ -217,7 +223,7 @@ def old_logs_on_new_base(meeting: Meeting) -> Conflict | None:
     return None
 
 
-def compacted_twice(meeting: Meeting) -> Conflict | None:
+def find_double_compaction(meeting: Meeting) -> Conflict | None:
     """Two compactions of a kind: planners never let that happen, so it is nothing to reason on."""
     mine, other = meeting.mine, meeting.other
     twice = mine.kind in (Kind.COMPACTION, Kind.LOG_COMPACTION) and other.is_completed(mine.kind)
@@ -227,7 +233,7 @@ def compacted_twice(meeting: Meeting) -> Conflict | None:
 # -- rules about pending work: who gives way is a matter of taste -------------------------------
 
 
-def plan_in_the_way(meeting: Meeting) -> Conflict | None:
+def find_pending_plan(meeting: Meeting) -> Conflict | None:
     """The work of a pending clustering or log compaction would be for nothing."""
     mine, other = meeting.mine, meeting.other
     if mine.kind is not Kind.INGESTION:
@@ -240,7 +246,7 @@ def plan_in_the_way(meeting: Meeting) -> Conflict | None:
     return None
 
 
-def writers_go_first(meeting: Meeting) -> Conflict | None:
+def find_writer_in_progress(meeting: Meeting) -> Conflict | None:
     """A clustering gives way to a write in progress, which would fail otherwise."""
     mine, other = meeting.mine, meeting.other
     if mine.kind is not Kind.CLUSTERING or not other.is_pending(Kind.INGESTION):
@@ -270,36 +276,40 @@ class Strategy:
 
 
 _ALWAYS: tuple[Rule, ...] = (
-    taken_back,
-    group_replaced,
-    writes_meet,
-    overwritten_unseen,
-    rows_moved_away,
-    hidden_by_compaction,
-    old_logs_on_new_base,
-    compacted_twice,
+    find_undo,
+    find_replaced_groups,
+    find_concurrent_writes,
+    find_unseen_rows,
+    find_rows_left_behind,
+    find_rows_hidden_by_compaction,
+    find_old_logs_on_new_base,
+    find_double_compaction,
 )
 
 STRATEGIES: Mapping[ConflictStrategy, Strategy] = {
-    ConflictStrategy.SIMPLE: Strategy((*_ALWAYS, plan_in_the_way), by_file_id),
-    ConflictStrategy.PREFER_WRITER: Strategy((*_ALWAYS, writers_go_first), by_file_id),
-    ConflictStrategy.BUCKET: Strategy((*_ALWAYS, plan_in_the_way), by_bucket),
+    ConflictStrategy.SIMPLE: Strategy((*_ALWAYS, find_pending_plan), by_file_id),
+    ConflictStrategy.PREFER_WRITER: Strategy((*_ALWAYS, find_writer_in_progress), by_file_id),
+    ConflictStrategy.BUCKET: Strategy((*_ALWAYS, find_pending_plan), by_bucket),
 }
 
 
-def check(strategy: ConflictStrategy, mine: Mine, others: Iterable[Other]) -> list[Conflict]:
+def find_conflicts(
+    strategy: ConflictStrategy, mine: Mine, others: Iterable[Other]
+) -> list[Conflict]:
     """All that stops mine from publishing, by the time of the other instant."""
-    chosen = STRATEGIES[strategy]
-    found = []
+    rule_set = STRATEGIES[strategy]
+    conflicts = []
     for other in sorted(others, key=lambda other: (other.time, other.instant.action.value)):
-        meeting = Meeting(mine, other, chosen.same_as)
-        found += [told for rule in chosen.rules if (told := rule(meeting)) is not None]
-    return found
+        meeting = Meeting(mine, other, rule_set.same_as)
+        conflicts += [
+            conflict for rule in rule_set.rules if (conflict := rule(meeting)) is not None
+        ]
+    return conflicts
 
 
 def may_matter(strategy: ConflictStrategy, mine: Mine, instant: Instant, kind: Kind) -> bool:
     """Whether it is worth reading what a pending instant is about."""
-    return bool(check(strategy, mine, [Other(instant, kind, "", mine.touched)]))
+    return bool(find_conflicts(strategy, mine, [Other(instant, kind, "", mine.touches)]))
 
 
 # -- what instants say of themselves ------------------------------------------------------------
@@ -316,26 +326,26 @@ _KINDS_OF_COMPACTED = {
 }
 
 
-def kind_of(action: Action, metadata: CommitMetadata) -> Kind:
+def classify_commit(action: Action, metadata: CommitMetadata) -> Kind:
     """What a commit did; one that does not tell is taken for a write, the strictest."""
-    known = _KINDS.get(metadata.operation, Kind.INGESTION)
+    kind = _KINDS.get(metadata.operation, Kind.INGESTION)
     if metadata.operation is OperationType.UNKNOWN and metadata.compacted:
-        return _KINDS_OF_COMPACTED.get(action.completed_as, known)
-    return known
+        return _KINDS_OF_COMPACTED.get(action.completed_as, kind)
+    return kind
 
 
-def touched_by(metadata: CommitMetadata) -> dict[FileGroupId, Touch]:
+def collect_touches(metadata: CommitMetadata) -> dict[FileGroupId, Touch]:
     """The file groups that a commit touches, and how."""
-    found: dict[FileGroupId, Touch] = {}
+    touches: dict[FileGroupId, Touch] = {}
     for partition, stat in metadata.stats():
         if stat.file_id:
-            group, how = FileGroupId(partition, stat.file_id), _touch(stat)
-            found[group] = max(how, found.get(group, how))
-    found.update(dict.fromkeys(metadata.replaced_file_groups(), Touch.REPLACE))
-    return found
+            group, how = FileGroupId(partition, stat.file_id), _classify_touch(stat)
+            touches[group] = max(how, touches.get(group, how))
+    touches.update(dict.fromkeys(metadata.replaced_file_groups(), Touch.REPLACE))
+    return touches
 
 
-def _touch(stat: WriteStat) -> Touch:
+def _classify_touch(stat: WriteStat) -> Touch:
     if stat.is_log:
         return Touch.APPEND
     return Touch.CREATE if stat.prev_commit in (None, NO_COMMIT) else Touch.REWRITE
@@ -344,25 +354,27 @@ def _touch(stat: WriteStat) -> Touch:
 # -- telling the user ---------------------------------------------------------------------------
 
 
-def refusal(
+def make_conflict_error(
     mine: Mine, conflicts: Sequence[Conflict], owners: Mapping[InstantTime, str] | None = None
 ) -> WriteConflict:
     """The error for these conflicts; `owners` says who made an instant that does not tell."""
-    told = [_told(conflict, owners or {}) for conflict in conflicts[:_CONFLICTS_NAMED]]
+    descriptions = [
+        _describe_conflict(conflict, owners or {}) for conflict in conflicts[:_CONFLICTS_NAMED]
+    ]
     if len(conflicts) > _CONFLICTS_NAMED:
-        told.append(f"and {len(conflicts) - _CONFLICTS_NAMED} more")
-    with_whom = "; ".join(told)
+        descriptions.append(f"and {len(conflicts) - _CONFLICTS_NAMED} more")
+    with_whom = "; ".join(descriptions)
     groups = {str(group) for conflict in conflicts for group in conflict.file_groups}
     return WriteConflict(
         f"{mine.kind.value} {mine.time} conflicts with {with_whom}. "
-        f"Nothing of it is visible: {_advice(mine, conflicts)}",
+        f"Nothing of it is visible: {_choose_advice(mine, conflicts)}",
         instant=mine.time,
         others=tuple(dict.fromkeys(conflict.other.time for conflict in conflicts)),
         file_groups=tuple(sorted(groups)),
     )
 
 
-def _told(conflict: Conflict, owners: Mapping[InstantTime, str]) -> str:
+def _describe_conflict(conflict: Conflict, owners: Mapping[InstantTime, str]) -> str:
     other = conflict.other
     owner = other.owner or owners.get(other.time)
     by = f" by {owner}" if owner else ""
@@ -375,7 +387,7 @@ def _told(conflict: Conflict, owners: Mapping[InstantTime, str]) -> str:
     )
 
 
-def _advice(mine: Mine, conflicts: Sequence[Conflict]) -> str:
+def _choose_advice(mine: Mine, conflicts: Sequence[Conflict]) -> str:
     if mine.kind is not Kind.INGESTION:
         return "plan it anew"
     if any(c.other.is_pending(Kind.CLUSTERING, Kind.LOG_COMPACTION) for c in conflicts):

@@ -7,8 +7,8 @@ finishes the decision of a dead writer must look whether such an engine has gone
 
 from __future__ import annotations
 
-from hoodoo.concurrency.conflict import by_bucket, touched_by
-from hoodoo.concurrency.heartbeat import read_beat
+from hoodoo.concurrency.conflict import by_bucket, collect_touches
+from hoodoo.concurrency.heartbeat import read_heartbeat
 from hoodoo.concurrency.others import WRITER_KEY, load_other
 from hoodoo.env import Env
 from hoodoo.errors import NotFound
@@ -27,7 +27,7 @@ from hoodoo.timeline.load import (
 from hoodoo.timeline.timeline import Timeline
 
 
-def why_void(
+def find_void_reason(
     env: Env, where: TimelinePaths, inflight: Instant, metadata: Metadata, *, known: Timeline
 ) -> str | None:
     """Why an instant that was completed without the lock cannot stand; None if it can.
@@ -49,7 +49,7 @@ def why_void(
         return None
     for instant in others:
         if not _is_ours(env, where, instant):
-            reason = _in_the_way(env, where, instant, metadata)
+            reason = _find_overlap(env, where, instant, metadata)
             if reason is not None:
                 return reason
     for _, stat in metadata.stats():
@@ -74,19 +74,19 @@ def find_overtaker(
         is_write_in_progress = instant.is_pending and instant.action.completed_as is instant.action
         if is_write_in_progress and instant.action is not Action.RESTORE:
             continue  # it will look for others before it commits
-        if _in_the_way(env, where, instant, metadata) is not None:
+        if _find_overlap(env, where, instant, metadata) is not None:
             return instant
     return None
 
 
-def _in_the_way(
+def _find_overlap(
     env: Env, where: TimelinePaths, instant: Instant, mine: CommitMetadata
 ) -> str | None:
     if instant.action is Action.RESTORE:
         return f"{instant} of another engine takes commits back"
     other = load_other(env, where, instant)
-    groups = {by_bucket(group) for group in touched_by(mine)}
-    if other is not None and groups.intersection(map(by_bucket, other.touched)):
+    groups = {by_bucket(group) for group in collect_touches(mine)}
+    if other is not None and groups.intersection(map(by_bucket, other.touches)):
         return f"{instant} of another engine touches the same file groups"
     return None
 
@@ -112,6 +112,6 @@ def _is_ours(env: Env, where: TimelinePaths, instant: Instant) -> bool:
             return False
         return WRITER_KEY in read_commit(env, where, instant).extra_metadata
     try:
-        return read_beat(env, instant.requested_time) is not None
+        return read_heartbeat(env, instant.requested_time) is not None
     except NotFound:
         return False

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.foreign import why_void
+from hoodoo.concurrency.foreign import find_void_reason
 from hoodoo.concurrency.heartbeat import Heartbeat
 from hoodoo.errors import (
     Cancelled,
@@ -56,42 +56,42 @@ class Attempt:
     @property
     def owner(self) -> str:
         """Tells the decisions of this attempt from those of all others."""
-        beat = self.heartbeat.attempt
-        return f"{beat.owner}.{beat.epoch}"
+        body = self.heartbeat.body
+        return f"{body.owner}.{body.epoch}"
 
 
-def publish(txn: Txn, attempt: Attempt, settle: Callable[[], Metadata]) -> Instant:
+def publish(txn: Txn, attempt: Attempt, prepare_metadata: Callable[[], Metadata]) -> Instant:
     """Complete an instant, or leave nothing visible.
 
-    Needs: a Txn. `settle` makes the checks that depend on what is published (conflicts, metadata
-    table) by the timeline of the Txn, and returns the metadata to publish; it is asked again if
-    someone else decides meanwhile. Raises `CommitFailed`, and `CommitUnknown` once the decision was
-    sent, unless it is proven that it did not land and never will.
-    Order: state; rollbacks; cancel request; settle; lock ensured; head; completed file; lock
-    looked at.
+    Needs: a Txn. `prepare_metadata` makes the checks that depend on what is published (conflicts,
+    metadata table) by the timeline of the Txn, and returns the metadata to publish; it is called
+    again if someone else decides meanwhile. Raises `CommitFailed`, and `CommitUnknown` once the
+    decision was sent, unless it is proven that it did not land and never will.
+    Order: state; rollbacks; cancel request; metadata prepared; lock ensured; head; completed
+    file; lock looked at.
     Crash: before the head nothing happened; after it whoever comes next creates the completed
     file.
     """
     instant = attempt.instant
     sent: Instant | None = None
     while sent is None or sent not in txn.timeline.instants:
-        completed = _pending(txn, instant)
+        completed = _check_pending(txn, instant)
         _refuse_rolled_back(txn, instant)
         _refuse_cancelled(txn, instant)
-        metadata, known = settle(), txn.timeline
+        metadata, known = prepare_metadata(), txn.timeline
         pending = instant_path(txn.paths, instant)
         data = codec.encode(metadata)
-        decision = _decision(txn, attempt.owner, completed, data, needs=pending)
+        decision = _prepare_decision(txn, attempt.owner, completed, data, needs=pending)
         try:
             _take_head(txn, decision)
         except HeadMoved as moved:
             sent = completed if moved.may_have_landed else None
-            with _unknown_unless_proven(completed) if sent else nullcontext():
+            with _report_as_unknown(completed) if sent else nullcontext():
                 txn.reload()
         except OutcomeUnknown as error:
-            raise _unknown(completed, error) from error
+            raise _make_unknown_error(completed, error) from error
         else:
-            with _unknown_unless_proven(completed):
+            with _report_as_unknown(completed):
                 if _carry_out(txn, decision):  # else someone who knows the head has finished it
                     _refuse_overtaken(txn, attempt, completed, metadata, known)
             break
@@ -114,7 +114,7 @@ def request(
     while True:
         time, data = plan()
         instant = Instant(time, action, State.REQUESTED)
-        decision = _decision(txn, owner, instant, data)
+        decision = _prepare_decision(txn, owner, instant, data)
         try:
             _take_head(txn, decision)
         except HeadMoved as moved:
@@ -169,7 +169,7 @@ def change_properties(txn: Txn, changes: Mapping[str, str | None]) -> TablePrope
 # -- the checks ---------------------------------------------------------------------------------
 
 
-def _pending(txn: Txn, instant: Instant) -> Instant:
+def _check_pending(txn: Txn, instant: Instant) -> Instant:
     try:
         return transitions.completion(txn, instant)
     except IllegalTransition as error:
@@ -195,7 +195,7 @@ def _refuse_cancelled(txn: Txn, instant: Instant) -> None:
 # -- the decision -------------------------------------------------------------------------------
 
 
-def _decision(
+def _prepare_decision(
     txn: Txn, owner: str, instant: Instant, data: bytes, *, needs: str | None = None
 ) -> Decision:
     """That the file of an instant in this state is to be created."""
@@ -225,17 +225,17 @@ def _carry_out(txn: Txn, decision: Decision) -> bool:
 
 
 @contextmanager
-def _unknown_unless_proven(completed: Instant) -> Iterator[None]:
+def _report_as_unknown(completed: Instant) -> Iterator[None]:
     """Once the decision may have landed, whatever goes wrong leaves its outcome open."""
     try:
         yield
     except CommitFailed:
         raise
     except (HoodooError, KeyboardInterrupt) as error:
-        raise _unknown(completed, error) from error
+        raise _make_unknown_error(completed, error) from error
 
 
-def _unknown(completed: Instant, error: BaseException) -> CommitUnknown:
+def _make_unknown_error(completed: Instant, error: BaseException) -> CommitUnknown:
     time = completed.requested_time
     reason = str(error) or type(error).__name__
     return CommitUnknown(
@@ -261,7 +261,7 @@ def _refuse_overtaken(
     time = completed.requested_time
 
     def check() -> str | None:
-        return why_void(txn.env, txn.paths, attempt.instant, metadata, known=known)
+        return find_void_reason(txn.env, txn.paths, attempt.instant, metadata, known=known)
 
     reason = _remove(txn, completed, attempt.owner, check)
     if reason is not None:

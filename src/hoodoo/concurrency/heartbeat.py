@@ -26,7 +26,7 @@ from hoodoo.errors import (
 )
 from hoodoo.format import json_object
 from hoodoo.model import paths
-from hoodoo.model.attempt import Beat
+from hoodoo.model.attempt import HeartbeatBody
 from hoodoo.model.instant import InstantTime
 from hoodoo.storage.storage import Version
 from hoodoo.table.ref import TableRef
@@ -43,7 +43,7 @@ class Heartbeat:
         self,
         env: Env,
         instant: InstantTime,
-        beat: Beat,
+        body: HeartbeatBody,
         *,
         etag: str,
         sent_at: float,
@@ -55,8 +55,8 @@ class Heartbeat:
         """
         self._env = env
         self.instant = instant
-        self.attempt = beat
-        self.phase = beat.phase
+        self.body = body
+        self.phase = body.phase
         self._etag = etag
         self._seen_at = sent_at if seen_at is None else seen_at
         self._confirmed_at = sent_at
@@ -65,7 +65,7 @@ class Heartbeat:
 
     def start(self) -> None:
         """Beat from now on, at least four times before the silence would count as death."""
-        period_ms = min(self.attempt.interval_ms, self.attempt.expiry_ms // 4)
+        period_ms = min(self.body.interval_ms, self.body.expiry_ms // 4)
         self._timer = self._env.clock.every(period_ms, self.beat)
 
     def beat(self) -> None:
@@ -73,19 +73,19 @@ class Heartbeat:
         if self._lost:
             return
         sent_at = self._env.clock.monotonic()
-        if self._silent_ms() >= self.attempt.expiry_ms:
+        if self._silent_ms() >= self.body.expiry_ms:
             self._lose("it was silent for longer than its expiry")
             return
-        sent = replace(self.attempt, seq=self.attempt.seq + 1, phase=self.phase)
+        sent = replace(self.body, seq=self.body.seq + 1, phase=self.phase)
         path = paths.heartbeat(self.instant)
         try:
             info = self._env.storage.replace(path, json_object.encode(sent), if_match=self._etag)
         except (PreconditionFailed, OutcomeUnknown):
-            self._look(sent, sent_at)
+            self._read_back(sent, sent_at)
         except StorageError as error:
             log.warning("beat_failed instant=%s error=%s", self.instant, error)
         else:
-            self.attempt, self._etag = sent, info.etag
+            self.body, self._etag = sent, info.etag
             self._confirmed_at = self._seen_at = sent_at
 
     def check(self) -> None:
@@ -93,7 +93,7 @@ class Heartbeat:
 
         Half the expiry is kept in reserve: what follows must be done before others may act.
         """
-        if self._lost is None and self._silent_ms() * 2 >= self.attempt.expiry_ms:
+        if self._lost is None and self._silent_ms() * 2 >= self.body.expiry_ms:
             self._lost = f"its last beat was {self._silent_ms() / 1000:.0f} s ago"
         if self._lost:
             raise HeartbeatLost(f"instant {self.instant} is lost: {self._lost}")
@@ -116,31 +116,31 @@ class Heartbeat:
     def _silent_ms(self) -> float:
         return (self._env.clock.monotonic() - self._confirmed_at) * 1000
 
-    def _look(self, sent: Beat, sent_at: float) -> None:
+    def _read_back(self, sent: HeartbeatBody, sent_at: float) -> None:
         """A beat failed, or its answer was lost: whose is the file, and which beat is in it?"""
         looked_at = self._env.clock.monotonic()
         try:
-            body, version = read_heartbeat(self._env, self.instant)
+            body, version = read_heartbeat_version(self._env, self.instant)
         except NotFound:
             self._lose("its heartbeat is gone")
             return
         except StorageError as error:  # the next beat will look again
             log.warning("beat_unknown instant=%s error=%s", self.instant, error)
             return
-        own = self._own(body)
+        own = self._check_owner(body)
         if own is None:
             return
         if own == sent:
-            self.attempt, self._confirmed_at = sent, sent_at
+            self.body, self._confirmed_at = sent, sent_at
         elif version.etag != self._etag:
             # Another process of this attempt has beaten, after the file was last seen.
-            self.attempt = replace(self.attempt, seq=own.seq)
+            self.body = replace(self.body, seq=own.seq)
             self._confirmed_at = max(self._confirmed_at, self._seen_at)
         self._etag, self._seen_at = version.etag, looked_at
 
-    def _own(self, body: Beat | None) -> Beat | None:
+    def _check_owner(self, body: HeartbeatBody | None) -> HeartbeatBody | None:
         """The body if this attempt wrote it; if not, the instant is lost."""
-        if body is not None and body.is_same_attempt(self.attempt):
+        if body is not None and body.is_same_attempt(self.body):
             return body
         self._lose(f"taken over by {body or 'a foreign writer'}")
         return None
@@ -162,7 +162,7 @@ def open_instant(
     while True:
         time = new_time(txn, after=after)
         try:
-            return time, _created(ref.env, time, _first_beat(ref, kind))
+            return time, _create_heartbeat(ref.env, time, _first_body(ref, kind))
         except AlreadyExists:
             after = time
 
@@ -175,39 +175,39 @@ def take_over(ref: TableRef, instant: InstantTime, *, kind: str) -> Heartbeat:
     """
     env, path = ref.env, paths.heartbeat(instant)
     try:
-        present, version = read_heartbeat(env, instant)
+        present, version = read_heartbeat_version(env, instant)
     except NotFound:
-        return _created(env, instant, _first_beat(ref, kind))
-    beat = replace(_first_beat(ref, kind), epoch=present.epoch + 1 if present else 1)
+        return _create_heartbeat(env, instant, _first_body(ref, kind))
+    body = replace(_first_body(ref, kind), epoch=present.epoch + 1 if present else 1)
     sent_at = env.clock.monotonic()
     try:
-        etag = replace_once(env, path, json_object.encode(beat), if_match=version.etag)
+        etag = replace_once(env, path, json_object.encode(body), if_match=version.etag)
     except PreconditionFailed:
         raise HeartbeatLost(f"instant {instant} moved while it was being taken over") from None
-    return _beating(env, instant, beat, etag=etag, sent_at=sent_at)
+    return _start_heartbeat(env, instant, body, etag=etag, sent_at=sent_at)
 
 
-def read_beat(env: Env, instant: InstantTime) -> Beat | None:
+def read_heartbeat(env: Env, instant: InstantTime) -> HeartbeatBody | None:
     """The body of a heartbeat; None if it is not one of ours. Raises `NotFound`."""
-    return _decoded(env.storage.read(paths.heartbeat(instant)))
+    return _decode_body(env.storage.read(paths.heartbeat(instant)))
 
 
-def read_heartbeat(env: Env, instant: InstantTime) -> tuple[Beat | None, Version]:
-    """The body of a heartbeat as `read_beat` gives it, and the version that it is of."""
+def read_heartbeat_version(env: Env, instant: InstantTime) -> tuple[HeartbeatBody | None, Version]:
+    """The body of a heartbeat as `read_heartbeat` gives it, and the version that it is of."""
     version = env.storage.read_version(paths.heartbeat(instant))
-    return _decoded(version.data), version
+    return _decode_body(version.data), version
 
 
-def _decoded(data: bytes) -> Beat | None:
+def _decode_body(data: bytes) -> HeartbeatBody | None:
     try:
-        return json_object.decode(data, Beat)
+        return json_object.decode(data, HeartbeatBody)
     except FormatError:
         return None
 
 
-def _first_beat(ref: TableRef, kind: str) -> Beat:
+def _first_body(ref: TableRef, kind: str) -> HeartbeatBody:
     process = ref.env.ids.process()
-    return Beat(
+    return HeartbeatBody(
         owner=ref.env.ids.uuid(),
         epoch=1,
         host=process.host,
@@ -221,13 +221,15 @@ def _first_beat(ref: TableRef, kind: str) -> Beat:
     )
 
 
-def _created(env: Env, instant: InstantTime, beat: Beat) -> Heartbeat:
+def _create_heartbeat(env: Env, instant: InstantTime, body: HeartbeatBody) -> Heartbeat:
     path, sent_at = paths.heartbeat(instant), env.clock.monotonic()
-    etag = create_once(env, path, json_object.encode(beat))
-    return _beating(env, instant, beat, etag=etag, sent_at=sent_at)
+    etag = create_once(env, path, json_object.encode(body))
+    return _start_heartbeat(env, instant, body, etag=etag, sent_at=sent_at)
 
 
-def _beating(env: Env, instant: InstantTime, beat: Beat, *, etag: str, sent_at: float) -> Heartbeat:
-    heartbeat = Heartbeat(env, instant, beat, etag=etag, sent_at=sent_at)
+def _start_heartbeat(
+    env: Env, instant: InstantTime, body: HeartbeatBody, *, etag: str, sent_at: float
+) -> Heartbeat:
+    heartbeat = Heartbeat(env, instant, body, etag=etag, sent_at=sent_at)
     heartbeat.start()
     return heartbeat

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hoodoo.concurrency.lock_protocol import Holder
-from hoodoo.concurrency.owner import Owner, holder_of
+from hoodoo.concurrency.owner import Owner, parse_holder
 from hoodoo.env import Env
 from hoodoo.errors import LeaseLost, Unsupported
 
@@ -56,7 +56,7 @@ class InProcessLock:
 
     def holder(self) -> Holder | None:
         text = _inside.get(self._name)
-        return None if text is None else holder_of(text)
+        return None if text is None else parse_holder(text)
 
     def take_away(self) -> Holder | None:
         if self.holder() is not None:

@@ -29,7 +29,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from hoodoo.concurrency.lock_protocol import Holder
-from hoodoo.concurrency.owner import Owner, holder_of
+from hoodoo.concurrency.owner import Owner, parse_holder
 from hoodoo.env import Env, Timer
 from hoodoo.errors import (
     AlreadyExists,
@@ -74,7 +74,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LockVersion:
     """A version of the lock object, and for how long we have seen it unchanged."""
 
     etag: str
@@ -86,24 +86,24 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _OwnLease:
     etag: str
     sent: float
     """Our monotonic time before the write that made this version was sent."""
     lease: Lease
 
 
-def may_take(seen: Seen, terms: Terms, *, now_ms: int, monotonic: float) -> bool:
+def may_take(version: LockVersion, terms: Terms, *, now_ms: int, monotonic: float) -> bool:
     """Whether a contender may replace this version of the lock by its own lease."""
-    unchanged_ms = (monotonic - seen.since) * 1000
-    if seen.lease is None:
+    unchanged_ms = (monotonic - version.since) * 1000
+    if version.lease is None:
         return 0 < terms.foreign_ms < unchanged_ms
-    if seen.lease.expired:
+    if version.lease.expired:
         return True
-    owner = Owner.parse(seen.lease.owner)
+    owner = Owner.parse(version.lease.owner)
     validity_ms = owner.lease_ms if owner else None
     budget_ms = publish_budget_ms(validity_ms or terms.validity_ms)
-    has_ended = now_ms > seen.lease.valid_until_ms + DRIFT_MS and unchanged_ms > 2 * budget_ms
+    has_ended = now_ms > version.lease.valid_until_ms + DRIFT_MS and unchanged_ms > 2 * budget_ms
     is_silent = validity_ms is not None and unchanged_ms > validity_ms + DRIFT_MS
     return has_ended or is_silent
 
@@ -120,10 +120,10 @@ class LeaseLock:
         self._owner = str(self._me)
         # Renewals come from a timer and from `confirm`: one at a time.
         self._renewals = env.clock.line(f"renew {terms.path} of {env.storage.uri}")
-        self._seen: Seen | None = None
+        self._last_version: LockVersion | None = None
         self._until_ms = 0
         self._is_unsure = False  # whether a write of ours got no answer
-        self._held: _Held | None = None
+        self._own_lease: _OwnLease | None = None
         self._timer: Timer | None = None
 
     def try_acquire(self) -> Holder | None:
@@ -131,47 +131,47 @@ class LeaseLock:
 
         Crash: the lease ends by itself.
         """
-        assert self._held is None
+        assert self._own_lease is None
         clock = self._env.clock
-        seen = self._look()
+        version = self._read_lock()
         for _ in range(_TRIES):
-            if seen is not None and not self._is_ours(seen):
+            if version is not None and not self._is_ours(version):
                 now_ms, monotonic = clock.now_ms(), clock.monotonic()
-                if not may_take(seen, self._terms, now_ms=now_ms, monotonic=monotonic):
-                    return self._tell(seen)
+                if not may_take(version, self._terms, now_ms=now_ms, monotonic=monotonic):
+                    return self._make_holder(version)
             if not self._is_unsure:  # else we must know our text again
                 self._owner = str(replace(self._me, since_ms=clock.now_ms()))
-            if self._write(over=None if seen is None else seen.etag):
-                self._keep()
+            if self._write(over=None if version is None else version.etag):
+                self._start_renewals()
                 return None
-            seen = self._look()
-        return Holder("others who were faster") if seen is None else self._tell(seen)
+            version = self._read_lock()
+        return Holder("others who were faster") if version is None else self._make_holder(version)
 
     def confirm(self) -> None:
         if not self._renewals.enter(self._terms.publish_ms / 1000):
-            raise self._lost("a renewal does not come to an end")
+            raise self._make_lost_error("a renewal does not come to an end")
         try:
             self._renew()
         except (StorageError, FormatError) as error:
-            raise self._lost(f"it could not be renewed: {error}") from error
+            raise self._make_lost_error(f"it could not be renewed: {error}") from error
         finally:
             self._renewals.leave()
 
     def check(self) -> None:
-        held = self._held
-        if held is None:
-            raise self._lost("it is not held")
-        if self._age_ms(held) > self._terms.publish_ms:
-            raise self._lost("it was not confirmed in time")
+        own = self._own_lease
+        if own is None:
+            raise self._make_lost_error("it is not held")
+        if self._age_ms(own) > self._terms.publish_ms:
+            raise self._make_lost_error("it was not confirmed in time")
 
     def ensure(self) -> None:
-        held = self._held
-        if held is None or self._age_ms(held) * 2 >= self._terms.publish_ms:
+        own = self._own_lease
+        if own is None or self._age_ms(own) * 2 >= self._terms.publish_ms:
             self.confirm()
 
     def budget_s(self) -> float:
-        held = self._held
-        return 0.0 if held is None else max(0.0, self._terms.publish_ms - self._age_ms(held)) / 1000
+        own = self._own_lease
+        return 0.0 if own is None else max(0.0, self._terms.publish_ms - self._age_ms(own)) / 1000
 
     def is_unbroken(self) -> bool:
         """Others leave a lease alone while its holder may publish; Apache Hudi deletes lock files
@@ -179,8 +179,8 @@ class LeaseLock:
         """
         if self.budget_s() and not self._terms.is_deleted:
             return True
-        seen = self._look()
-        return seen is not None and self._is_ours(seen)
+        version = self._read_lock()
+        return version is not None and self._is_ours(version)
 
     def release(self) -> None:
         """Order: replace by an expired lease; or, for the filesystem lock, delete.
@@ -192,18 +192,18 @@ class LeaseLock:
             self._timer = None
         try:
             for _ in range(_TRIES):
-                if self._held is None and not self._find_own():
+                if self._own_lease is None and not self._find_own():
                     return
-                if self._let_go():
+                if self._release_own():
                     return
-                self._held = None
+                self._own_lease = None
         finally:
-            self._held = None
+            self._own_lease = None
 
     def holder(self) -> Holder | None:
-        seen = self._look(damaged_is_foreign=True)
-        is_free = seen is None or (seen.lease is not None and seen.lease.expired)
-        return None if seen is None or is_free else self._tell(seen)
+        version = self._read_lock(damaged_is_foreign=True)
+        is_free = version is None or (version.lease is not None and version.lease.expired)
+        return None if version is None or is_free else self._make_holder(version)
 
     def take_away(self) -> Holder | None:
         """Order: replace by our own lease; wait until the holder's budget is over; release.
@@ -211,38 +211,43 @@ class LeaseLock:
         Crash: our lease ends by itself.
         """
         for _ in range(_TRIES):
-            seen = self._look(damaged_is_foreign=True)
-            if seen is None or (seen.lease is not None and seen.lease.expired):
+            version = self._read_lock(damaged_is_foreign=True)
+            if version is None or (version.lease is not None and version.lease.expired):
                 return None
-            if self._write(over=seen.etag):
-                owner = Owner.parse(seen.lease.owner) if seen.lease else None
+            if self._write(over=version.etag):
+                owner = Owner.parse(version.lease.owner) if version.lease else None
                 if owner is not None and owner.lease_ms is not None:
-                    self._keep()
+                    self._start_renewals()
                     self._env.clock.sleep(2 * publish_budget_ms(owner.lease_ms) / 1000)
                 self.release()
-                return self._tell(seen)
+                return self._make_holder(version)
         raise PreconditionFailed(self._terms.path, "the lock changes hands all the time")
 
-    def _look(self, *, damaged_is_foreign: bool = False) -> Seen | None:
+    def _read_lock(self, *, damaged_is_foreign: bool = False) -> LockVersion | None:
         """The object as it is now; a version that we know is only looked at, not read again."""
         storage, path = self._env.storage, self._terms.path
         try:
-            if self._seen is not None and self._seen.etag == storage.stat(path).etag:
-                return self._seen
-            found = storage.read_version(path)  # both in one answer: the body is this version's
+            if (
+                self._last_version is not None
+                and self._last_version.etag == storage.stat(path).etag
+            ):
+                return self._last_version
+            stored = storage.read_version(path)  # both in one answer: the body is this version's
         except NotFound:
-            self._seen = None
+            self._last_version = None
             return None
-        known = self._env.clock.monotonic()
+        known_since = self._env.clock.monotonic()
         lease = None
         try:
             with naming(path):
-                lease = codec.decode(found.data)
+                lease = codec.decode(stored.data)
         except FormatError:
             if not (damaged_is_foreign or self._terms.is_deleted):
                 raise
-        self._seen = Seen(found.etag, lease, found.data.decode(errors="replace"), known)
-        return self._seen
+        self._last_version = LockVersion(
+            stored.etag, lease, stored.data.decode(errors="replace"), known_since
+        )
+        return self._last_version
 
     def _write(self, *, over: str | None) -> bool:
         """Put our lease over this version, or where there is none; whether it is there now."""
@@ -255,51 +260,53 @@ class LeaseLock:
         was_unsure, self._is_unsure = self._is_unsure, True  # until there is an answer
         try:
             if over is None:
-                made = storage.create(path, data)
+                info = storage.create(path, data)
             else:
-                made = storage.replace(path, data, if_match=over)
+                info = storage.replace(path, data, if_match=over)
         except (AlreadyExists, PreconditionFailed):
             self._is_unsure = was_unsure
             return False
         except OutcomeUnknown as error:
             log.warning("lease_write_uncertain path=%s reason=%s", path, error)
-            seen = self._look()
-            if seen is None or seen.lease != lease:
+            version = self._read_lock()
+            if version is None or version.lease != lease:
                 return False
-            etag = seen.etag
+            etag = version.etag
         else:
-            etag, self._is_unsure = made.etag, was_unsure
-        self._held = _Held(etag, sent, lease)
-        self._seen = Seen(etag, lease, data.decode(), sent)  # need not be read back
+            etag, self._is_unsure = info.etag, was_unsure
+        self._own_lease = _OwnLease(etag, sent, lease)
+        self._last_version = LockVersion(etag, lease, data.decode(), sent)  # need not be read back
         return True
 
     def _renew(self) -> None:
         """Extend a lease that still lasts. Raises `LeaseLost`."""
-        held = self._held
-        if held is None:
-            raise self._lost("it is not held")
+        own = self._own_lease
+        if own is None:
+            raise self._make_lost_error("it is not held")
         for _ in range(_TRIES):
-            if self._age_ms(held) >= self._terms.validity_ms:
-                self._held = None
-                raise self._lost("it ended before it was renewed")
-            if self._write(over=held.etag):
+            if self._age_ms(own) >= self._terms.validity_ms:
+                self._own_lease = None
+                raise self._make_lost_error("it ended before it was renewed")
+            if self._write(over=own.etag):
                 return
             # Others never write our text: if it is still there, it is a write of ours that got
             # no answer at first, and nobody had the lock meanwhile.
-            seen = self._look()
-            if seen is None or not self._is_ours(seen):
-                self._held = None
-                raise self._lost(f"it was taken away; {self._words(seen)} has it now")
-            held = self._held = replace(held, etag=seen.etag)
-        raise self._lost("it could not be renewed: the store does not answer")
+            version = self._read_lock()
+            if version is None or not self._is_ours(version):
+                self._own_lease = None
+                raise self._make_lost_error(
+                    f"it was taken away; {self._describe_holder(version)} has it now"
+                )
+            own = self._own_lease = replace(own, etag=version.etag)
+        raise self._make_lost_error("it could not be renewed: the store does not answer")
 
-    def _keep(self) -> None:
+    def _start_renewals(self) -> None:
         """Renew the lease from now on, and often enough that nobody can think us dead."""
         every_ms = min(self._terms.renew_ms, self._terms.publish_ms)
-        self._timer = self._env.clock.every(every_ms, self._beat)
+        self._timer = self._env.clock.every(every_ms, self._renew_in_background)
 
-    def _beat(self) -> None:
-        if self._held is None or not self._renewals.enter(0):
+    def _renew_in_background(self) -> None:
+        if self._own_lease is None or not self._renewals.enter(0):
             return  # lost, or being renewed just now
         try:
             self._renew()
@@ -308,18 +315,18 @@ class LeaseLock:
         finally:
             self._renewals.leave()
 
-    def _let_go(self) -> bool:
+    def _release_own(self) -> bool:
         """Give up what we hold; False when it may still be there."""
-        storage, path, held = self._env.storage, self._terms.path, self._held
-        assert held is not None
+        storage, path, own = self._env.storage, self._terms.path, self._own_lease
+        assert own is not None
         try:
             if not self._terms.is_deleted:
-                over = codec.encode(replace(held.lease, expired=True))
-                storage.replace(path, over, if_match=held.etag)
+                over = codec.encode(replace(own.lease, expired=True))
+                storage.replace(path, over, if_match=own.etag)
                 return True
             # A delete has no condition: it is sent only while nobody can have taken the lock, and
             # if it is still there: Apache Hudi removes it when it gives up waiting.
-            if self._age_ms(held) > self._terms.publish_ms:
+            if self._age_ms(own) > self._terms.publish_ms:
                 self._renew()
             if not self.is_unbroken():
                 return True
@@ -332,28 +339,32 @@ class LeaseLock:
 
     def _find_own(self) -> bool:
         """Take hold of a write of ours that got no answer; False if there is none."""
-        seen = self._look() if self._is_unsure else None
-        return seen is not None and self._is_ours(seen) and self._write(over=seen.etag)
+        version = self._read_lock() if self._is_unsure else None
+        return version is not None and self._is_ours(version) and self._write(over=version.etag)
 
-    def _is_ours(self, seen: Seen) -> bool:
-        lease = seen.lease
+    def _is_ours(self, version: LockVersion) -> bool:
+        lease = version.lease
         return lease is not None and lease.owner == self._owner and not lease.expired
 
-    def _age_ms(self, held: _Held) -> float:
-        return (self._env.clock.monotonic() - held.sent) * 1000
+    def _age_ms(self, own: _OwnLease) -> float:
+        return (self._env.clock.monotonic() - own.sent) * 1000
 
-    def _tell(self, seen: Seen) -> Holder:
-        if seen.lease is None:
-            return holder_of(seen.text)
-        left_ms = seen.lease.valid_until_ms + DRIFT_MS - self._env.clock.now_ms()
-        return holder_of(seen.lease.owner, expires_in_ms=left_ms)
+    def _make_holder(self, version: LockVersion) -> Holder:
+        if version.lease is None:
+            return parse_holder(version.text)
+        left_ms = version.lease.valid_until_ms + DRIFT_MS - self._env.clock.now_ms()
+        return parse_holder(version.lease.owner, expires_in_ms=left_ms)
 
-    def _words(self, seen: Seen | None) -> str:
-        if seen is None or (seen.lease is not None and seen.lease.expired):
+    def _describe_holder(self, version: LockVersion | None) -> str:
+        if version is None or (version.lease is not None and version.lease.expired):
             return "nobody"
-        holder = self._tell(seen)
-        known = holder.app is not None
-        return f"{holder.app} on {holder.host}, process {holder.pid}" if known else holder.owner
+        holder = self._make_holder(version)
+        is_known_by_name = holder.app is not None
+        return (
+            f"{holder.app} on {holder.host}, process {holder.pid}"
+            if is_known_by_name
+            else holder.owner
+        )
 
-    def _lost(self, why: str) -> LeaseLost:
+    def _make_lost_error(self, why: str) -> LeaseLost:
         return LeaseLost(f"the lock {self._terms.path} of {self._env.storage.uri} is lost: {why}")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hoodoo.concurrency.heartbeat import read_heartbeat
+from hoodoo.concurrency.heartbeat import read_heartbeat_version
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from hoodoo.env import Env
 from hoodoo.errors import NotFound
 from hoodoo.model import paths
-from hoodoo.model.attempt import Beat
+from hoodoo.model.attempt import HeartbeatBody
 from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import instant_path
@@ -26,7 +26,7 @@ class Pulse:
 
     silent_ms: int
     expiry_ms: int
-    beat: Beat | None = None
+    body: HeartbeatBody | None = None
     """Who beats; None for a writer that leaves no body, or no heartbeat at all."""
     has_heartbeat: bool = True
 
@@ -36,7 +36,7 @@ class Pulse:
         return self.silent_ms > self.expiry_ms
 
     def __str__(self) -> str:
-        who = str(self.beat) if self.beat else "a writer that does not say who it is"
+        who = str(self.body) if self.body else "a writer that does not say who it is"
         sign = "heartbeat" if self.has_heartbeat else "change; it has no heartbeat"
         return (
             f"{who}; last {sign} {self.silent_ms / 1000:.0f} s ago, "
@@ -68,27 +68,27 @@ def take_pulses(ref: TableRef, instants: Iterable[Instant]) -> dict[InstantTime,
 
     Order: the probe first, then the heartbeats: whoever beats in between looks younger, not older.
     """
-    wanted = list(instants)
-    if not wanted:
+    pending = list(instants)
+    if not pending:
         return {}
     now_ms = store_time_ms(ref.env)
-    moved = Pulse(0, default_expiry_ms(ref), has_heartbeat=False)
-    return {each.requested_time: pulse_at(ref, each, now_ms) or moved for each in wanted}
+    alive = Pulse(0, default_expiry_ms(ref), has_heartbeat=False)
+    return {each.requested_time: read_pulse(ref, each, now_ms) or alive for each in pending}
 
 
-def pulse_at(ref: TableRef, instant: Instant, now_ms: int) -> Pulse | None:
+def read_pulse(ref: TableRef, instant: Instant, now_ms: int) -> Pulse | None:
     """The pulse of a pending instant at this time of the store's; None if it is not there any more.
 
     By the heartbeat, or without one (Hudi as a single writer) by the instant's last move.
     """
     env, time, expiry_ms = ref.env, instant.requested_time, default_expiry_ms(ref)
     try:
-        beat, version = read_heartbeat(env, time)
+        body, version = read_heartbeat_version(env, time)
     except NotFound:
         pass
     else:
         silent_ms = now_ms - version.modified_ms
-        return Pulse(silent_ms, beat.expiry_ms if beat else expiry_ms, beat)
+        return Pulse(silent_ms, body.expiry_ms if body else expiry_ms, body)
     try:
         moved_ms = env.storage.stat(instant_path(ref.properties.timeline, instant)).modified_ms
     except NotFound:

@@ -11,7 +11,7 @@ from hoodoo.concurrency.in_process import InProcessLock
 from hoodoo.concurrency.lease import LeaseLock, Terms
 from hoodoo.concurrency.lock_protocol import Holder, Lock
 from hoodoo.concurrency.owner import Owner
-from hoodoo.concurrency.zookeeper import ZooKeeperLock, place_of
+from hoodoo.concurrency.zookeeper import ZooKeeperLock, find_lock_place
 from hoodoo.config.concurrency import (
     FOREIGN_LOCK_EXPIRES_MIN,
     LEASE_RENEW_S,
@@ -33,7 +33,7 @@ _SHORTEST_PART = 8
 _RENEWALS_PER_LEASE = 3
 
 
-def lock_of(ref: TableRef, purpose: str) -> Lock:
+def make_lock(ref: TableRef, purpose: str) -> Lock:
     """The table's lock for one acquisition; `purpose` tells others what it is held for."""
     match ref.config.get(LOCK_PROVIDER):
         case LockProvider.STORAGE:
@@ -41,7 +41,7 @@ def lock_of(ref: TableRef, purpose: str) -> Lock:
         case LockProvider.FILESYSTEM:
             return LeaseLock(ref.env, file_terms(ref), purpose)
         case LockProvider.ZOOKEEPER | LockProvider.ZOOKEEPER_IMPLICIT:
-            return ZooKeeperLock(ref.env, place_of(ref), purpose)
+            return ZooKeeperLock(ref.env, find_lock_place(ref), purpose)
         case LockProvider.IN_PROCESS:
             return InProcessLock(ref.env, purpose)
 
@@ -54,7 +54,7 @@ def lock_place(ref: TableRef) -> str:
         case LockProvider.FILESYSTEM:
             return file_terms(ref).path
         case LockProvider.ZOOKEEPER | LockProvider.ZOOKEEPER_IMPLICIT:
-            place = place_of(ref)
+            place = find_lock_place(ref)
             return f"{place.path} at {place.hosts}"
         case LockProvider.IN_PROCESS:
             return "memory of each process; only this one's is seen"
@@ -76,7 +76,7 @@ def file_terms(ref: TableRef) -> Terms:
     """The filesystem lock of a table."""
     lease = lease_terms(ref)
     return Terms(
-        paths.join(_directory(ref), "lock"),
+        paths.join(_find_lock_directory(ref), "lock"),
         lease.validity_ms,
         lease.renew_ms,
         is_deleted=True,
@@ -85,18 +85,18 @@ def file_terms(ref: TableRef) -> Terms:
 
 
 @contextmanager
-def held(ref: TableRef, purpose: str) -> Iterator[Lock]:
+def hold_lock(ref: TableRef, purpose: str) -> Iterator[Lock]:
     """The table's lock, held; waits for it, and raises `LockTimeout` when that takes too long.
 
     Order: the line of this process; the lock; the caller's work; both given back.
     Crash: a lease or a session ends by itself.
     """
     clock, wait_s = ref.env.clock, ref.config.get(LOCK_WAIT_MS) / 1000
-    lock = lock_of(ref, purpose)
+    lock = make_lock(ref, purpose)
     began = clock.monotonic()
     line = clock.line(f"lock {ref.uri}")
     if not line.enter(wait_s):
-        raise _timeout(ref, lock.holder(), purpose)
+        raise _make_timeout(ref, lock.holder(), purpose)
     try:
         try:
             _acquire(ref, lock, purpose, began)
@@ -109,10 +109,10 @@ def held(ref: TableRef, purpose: str) -> Iterator[Lock]:
 
 def break_lock(ref: TableRef) -> Holder | None:
     """Free the table's lock, whoever holds it; tells who held it."""
-    gone = lock_of(ref, "break").take_away()
-    if gone is not None:
-        log.warning("lock_broken table=%s owner=%s", ref.uri, gone.owner)
-    return gone
+    former_holder = make_lock(ref, "break").take_away()
+    if former_holder is not None:
+        log.warning("lock_broken table=%s owner=%s", ref.uri, former_holder.owner)
+    return former_holder
 
 
 def _acquire(ref: TableRef, lock: Lock, purpose: str, began: float) -> None:
@@ -125,7 +125,7 @@ def _acquire(ref: TableRef, lock: Lock, purpose: str, began: float) -> None:
         now = clock.monotonic()
         left_s = wait_s - (now - began)
         if left_s <= 0:
-            raise _timeout(ref, lock.holder() or other, purpose)
+            raise _make_timeout(ref, lock.holder() or other, purpose)
         pause_s = _pause_s(ref, waited_s=now - began, look_s=now - tried)
         if lock.keeps_queue:
             pause_s = _FREE_LOOK_S
@@ -150,10 +150,10 @@ def _release(ref: TableRef, lock: Lock) -> None:
         log.warning("lock_not_released table=%s reason=%s", ref.uri, error)
 
 
-def _directory(ref: TableRef) -> str:
+def _find_lock_directory(ref: TableRef) -> str:
     """Where the filesystem lock lies, relative to the table, however it was given."""
-    given = ref.config.get(LOCK_DIRECTORY)
-    inside = given.rstrip("/")
+    setting = ref.config.get(LOCK_DIRECTORY)
+    inside = setting.rstrip("/")
     for base in (ref.uri, ref.uri.removeprefix("file://")):
         if inside == base or inside.startswith(f"{base}/"):
             inside = inside[len(base) :].strip("/")
@@ -161,11 +161,11 @@ def _directory(ref: TableRef) -> str:
     parts = inside.split("/")
     if inside.startswith("/") or ":" in inside or ".." in parts or "." in parts:
         reason = f"the lock must lie below the table, {ref.uri}"
-        raise ConfigError(key=LOCK_DIRECTORY.name, value=given, reason=reason)
+        raise ConfigError(key=LOCK_DIRECTORY.name, value=setting, reason=reason)
     return inside or paths.META
 
 
-def _timeout(ref: TableRef, holder: Holder | None, purpose: str) -> LockTimeout:
+def _make_timeout(ref: TableRef, holder: Holder | None, purpose: str) -> LockTimeout:
     waited_s = ref.config.get(LOCK_WAIT_MS) / 1000
     who = describe(holder, now_ms=ref.env.clock.now_ms()) if holder else "nobody any more"
     return LockTimeout(

@@ -16,11 +16,11 @@ from hoodoo.concurrency.conflict import (
     Mine,
     Other,
     Touch,
-    check,
-    kind_of,
+    classify_commit,
+    collect_touches,
+    find_conflicts,
+    make_conflict_error,
     may_matter,
-    refusal,
-    touched_by,
 )
 from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.env import Env
@@ -64,11 +64,11 @@ def refuse_conflicts(
     Order: reads alone, see `load_others`.
     """
     others = load_others(txn, strategy, mine, planned_on)
-    conflicts = check(strategy, mine, others)
+    conflicts = find_conflicts(strategy, mine, others)
     if conflicts:
         times = sorted({conflict.other.time for conflict in conflicts})
         owners = {time: owner for time in times if (owner := owner_of(time))}
-        raise refusal(mine, conflicts, owners)
+        raise make_conflict_error(mine, conflicts, owners)
     return others
 
 
@@ -82,34 +82,34 @@ def load_others(
     completed since; plans of pending instants that a rule looks at.
     A table service that was planned by someone else passes `timeline.ended_until(its time)`.
     """
-    history = _history(txn, planned_on)
-    found = [*_taken_back(txn.timeline, planned_on, history)]
+    history = _load_history(txn, planned_on)
+    others = [*_find_undone(txn.timeline, planned_on, history)]
     known = {mine.time, *(instant.requested_time for instant in planned_on.commits)}
-    done = [_archived(txn, each) for each in history if each.requested_time not in known]
+    done = [_describe_archived(txn, each) for each in history if each.requested_time not in known]
     for instant in txn.timeline.commits:
         if instant.requested_time not in known:
-            done.append(_completed(instant, read_commit(txn.env, txn.paths, instant)))
-    found += sorted(done, key=lambda other: other.instant.ended_at)
+            done.append(_describe_commit(instant, read_commit(txn.env, txn.paths, instant)))
+    others += sorted(done, key=lambda other: other.instant.ended_at)
     for instant in txn.timeline.pending:
         kind = _PENDING_KINDS.get(instant.action)
         if kind is None or instant.requested_time == mine.time:
             continue
         if may_matter(strategy, mine, instant, kind):
-            found.append(_pending(txn.env, txn.paths, instant, kind))
-    return found
+            others.append(_describe_pending(txn.env, txn.paths, instant, kind))
+    return others
 
 
 def load_other(env: Env, where: TimelinePaths, instant: Instant) -> Other | None:
     """What an instant of the active timeline does to the table; None if it does not write data."""
     kind = _PENDING_KINDS.get(instant.action)
     if instant.is_completed and instant.action.writes_data:
-        return _completed(instant, read_commit(env, where, instant))
+        return _describe_commit(instant, read_commit(env, where, instant))
     if instant.is_pending and kind is not None:
-        return _pending(env, where, instant, kind)
+        return _describe_pending(env, where, instant, kind)
     return None
 
 
-def _taken_back(
+def _find_undone(
     now: Timeline, planned_on: Timeline, history: list[ArchivedInstant]
 ) -> Iterator[Other]:
     """Commits of the old timeline that are gone; restores pending, or completed since."""
@@ -123,20 +123,20 @@ def _taken_back(
             yield Other(instant, Kind.UNDO, "restore")
 
 
-def _completed(instant: Instant, metadata: CommitMetadata) -> Other:
-    kind = kind_of(instant.action, metadata)
+def _describe_commit(instant: Instant, metadata: CommitMetadata) -> Other:
+    kind = classify_commit(instant.action, metadata)
     return Other(
         instant,
         kind,
         metadata.operation_type or "unknown operation",
-        touched_by(metadata),
+        collect_touches(metadata),
         owner=metadata.extra_metadata.get(WRITER_KEY),
         schema=metadata.schema_json if kind is Kind.INGESTION else None,
-        added=tuple(_files(metadata)),
+        added=tuple(_list_files(metadata)),
     )
 
 
-def _files(metadata: CommitMetadata) -> Iterator[DataFile]:
+def _list_files(metadata: CommitMetadata) -> Iterator[DataFile]:
     for partition, stat in metadata.stats():
         if stat.file_name:
             file = parse_data_file(partition, stat.file_name, stat.file_size_in_bytes)
@@ -144,7 +144,7 @@ def _files(metadata: CommitMetadata) -> Iterator[DataFile]:
                 yield file
 
 
-def _pending(env: Env, where: TimelinePaths, instant: Instant, kind: Kind) -> Other:
+def _describe_pending(env: Env, where: TimelinePaths, instant: Instant, kind: Kind) -> Other:
     """What a pending instant will do: a service's plan, or the workload profile of a write.
 
     The profile names the groups that will be updated, not how; one that is only requested has
@@ -155,21 +155,21 @@ def _pending(env: Env, where: TimelinePaths, instant: Instant, kind: Kind) -> Ot
     operation = kind.value
     match plan:
         case RequestedReplaceMetadata(clustering_plan=clustering) if clustering is not None:
-            touched = dict.fromkeys(clustering.file_groups(), Touch.REPLACE)
+            touches = dict.fromkeys(clustering.file_groups(), Touch.REPLACE)
         case CompactionPlan():
-            touched = dict.fromkeys(plan.file_groups(), Touch.REWRITE)
+            touches = dict.fromkeys(plan.file_groups(), Touch.REWRITE)
         case CommitMetadata():
-            touched = dict.fromkeys(plan.file_groups(), Touch.REWRITE)
+            touches = dict.fromkeys(plan.file_groups(), Touch.REWRITE)
             operation = plan.operation_type or operation
         case _:
-            touched = {}
-    return Other(instant, kind, operation, touched)
+            touches = {}
+    return Other(instant, kind, operation, touches)
 
 
 # -- the archived timeline ----------------------------------------------------------------------
 
 
-def _history(txn: Txn, planned_on: Timeline) -> list[ArchivedInstant]:
+def _load_history(txn: Txn, planned_on: Timeline) -> list[ArchivedInstant]:
     """Commits of the old timeline, and those completed since, that are archived now."""
     if not _may_have_archived(txn.timeline, planned_on):
         return []
@@ -187,14 +187,14 @@ def _history(txn: Txn, planned_on: Timeline) -> list[ArchivedInstant]:
     ]
 
 
-def _archived(txn: Txn, archived: ArchivedInstant) -> Other:
+def _describe_archived(txn: Txn, archived: ArchivedInstant) -> Other:
     time, action = archived.requested_time, archived.action
     instant = Instant(time, action, State.COMPLETED, archived.completion_time)
     with naming(f"{txn.paths.history}, {instant}"):
         metadata = codec.decode(archived.metadata or b"", action, State.COMPLETED)
         if not isinstance(metadata, CommitMetadata):
             raise FormatError("no commit metadata in it")
-    return _completed(instant, metadata)
+    return _describe_commit(instant, metadata)
 
 
 def _may_have_archived(now: Timeline, planned_on: Timeline) -> bool:

@@ -38,7 +38,7 @@ class Owner:
     def new(cls, env: Env, phase: str, *, lease_ms: int | None = None) -> Owner:
         """This process, for one acquisition."""
         me, now_ms = env.ids.process(), env.clock.now_ms()
-        phase, host, app = _word(phase), _word(me.host), _one_line(me.app)
+        phase, host, app = _to_word(phase), _to_word(me.host), _to_one_line(me.app)
         return cls(env.ids.uuid(), phase, now_ms, me.pid, host, app, lease_ms)
 
     @classmethod
@@ -66,19 +66,19 @@ class Owner:
         )
 
 
-def holder_of(text: str, *, expires_in_ms: int | None = None) -> Holder:
+def parse_holder(text: str, *, expires_in_ms: int | None = None) -> Holder:
     """What a lock's text tells of its holder."""
     owner = Owner.parse(text)
     if owner is None:
-        name = _one_line(text) if text.strip() else "someone who gives no name"
+        name = _to_one_line(text) if text.strip() else "someone who gives no name"
         return Holder(name, expires_in_ms=expires_in_ms)
     return Holder(text, owner.app, owner.host, owner.pid, owner.phase, expires_in_ms)
 
 
-def _one_line(text: str) -> str:
+def _to_one_line(text: str) -> str:
     printable = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(printable.split())[:_MOST_CHARACTERS] or "-"
 
 
-def _word(text: str) -> str:
-    return _one_line(text).replace(" ", "_")
+def _to_word(text: str) -> str:
+    return _to_one_line(text).replace(" ", "_")

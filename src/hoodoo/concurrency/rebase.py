@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from hoodoo.concurrency.conflict import Conflict, Mine, Other, refusal
+from hoodoo.concurrency.conflict import Conflict, Mine, Other, make_conflict_error
 from hoodoo.errors import SchemaMismatch, WriteConflict
 from hoodoo.format.schema import arrow_from_avro
 from hoodoo.rows.conform import evolve
@@ -27,38 +27,40 @@ def rebase_schema(
     if a write that counts as newer would turn back what mine changes.
     """
     theirs = [(other, other.schema) for other in others if other.schema is not None]
-    changed = [each for each in theirs if not _same(each[1], planned_on)]
+    changed = [each for each in theirs if not _is_same(each[1], planned_on)]
     if changed:
         last, their_schema = max(changed, key=lambda each: each[0].instant.ended_at)
-        if not _takes(their_schema, schema):
-            raise _refusal(mine, last, "it changed the table's schema in another way")
+        if not _fits_unchanged(their_schema, schema):
+            raise _make_conflict_error(mine, last, "it changed the table's schema in another way")
         schema = their_schema
     if theirs:
         newest, their_schema = max(theirs, key=lambda each: each[0].time)
-        if newest.time > mine.time and not _same(their_schema, schema):
-            raise _refusal(mine, newest, "it was requested later, and its schema lacks changes")
+        if newest.time > mine.time and not _is_same(their_schema, schema):
+            raise _make_conflict_error(
+                mine, newest, "it was requested later, and its schema lacks changes"
+            )
     return schema
 
 
-def _same(one: str | None, other: str | None) -> bool:
+def _is_same(one: str | None, other: str | None) -> bool:
     if one is None or other is None or one == other:
         return one == other
-    return bool(_arrow(one).equals(_arrow(other)))
+    return bool(_to_arrow(one).equals(_to_arrow(other)))
 
 
-def _takes(table: str, rows: str) -> bool:
+def _fits_unchanged(table: str, rows: str) -> bool:
     """Whether rows of one schema fit a table of another without changing it."""
-    present = _arrow(table)
+    present = _to_arrow(table)
     try:
-        return bool(evolve(present, _arrow(rows)).equals(present))
+        return bool(evolve(present, _to_arrow(rows)).equals(present))
     except SchemaMismatch:
         return False
 
 
-def _arrow(schema: str) -> pa.Schema:
+def _to_arrow(schema: str) -> pa.Schema:
     # What Avro says beyond this (names of records, comments) changes no row.
     return arrow_from_avro(schema)
 
 
-def _refusal(mine: Mine, other: Other, reason: str) -> WriteConflict:
-    return refusal(mine, [Conflict(other, reason)])
+def _make_conflict_error(mine: Mine, other: Other, reason: str) -> WriteConflict:
+    return make_conflict_error(mine, [Conflict(other, reason)])

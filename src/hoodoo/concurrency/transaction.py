@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from hoodoo.concurrency.foreign import find_overtaker
-from hoodoo.concurrency.locks import held
+from hoodoo.concurrency.locks import hold_lock
 from hoodoo.env import Env
 from hoodoo.errors import NotFound, naming
 from hoodoo.format import timeline as codec
@@ -22,8 +22,8 @@ from hoodoo.model.instant import State
 from hoodoo.model.names import parse_instant
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline.decisions import carry_out, is_unfinished, told
-from hoodoo.timeline.head import content_of, read_head
+from hoodoo.timeline.decisions import carry_out, describe_decision, is_unfinished
+from hoodoo.timeline.head import read_content, read_head
 from hoodoo.timeline.load import load_rollback_targets, load_timeline
 from hoodoo.timeline.resolve_unknown import delete_surely
 from hoodoo.timeline.timeline import Timeline
@@ -40,18 +40,18 @@ def transaction(ref: TableRef, purpose: str) -> Iterator[Txn]:
     lock given back.
     Crash: the lock stays until its lease or session ends.
     """
-    with held(ref, purpose) as lock:
+    with hold_lock(ref, purpose) as lock:
         yield load_txn(ref, lock)
 
 
 def load_txn(ref: TableRef, lock: Fence) -> Txn:
     """The transaction of whoever holds this lock."""
     where = ref.properties.timeline
-    look = partial(load_decided, ref.env, where)
+    look = partial(load_head_and_timeline, ref.env, where)
     return Txn(ref.env, where, lock, *look(), look)
 
 
-def load_decided(env: Env, where: TimelinePaths) -> tuple[Head, Timeline]:
+def load_head_and_timeline(env: Env, where: TimelinePaths) -> tuple[Head, Timeline]:
     """The head, and the timeline with everything on it that was decided up to that head.
 
     Needs: the table's lock, if engines that know no head may be at work.
@@ -66,10 +66,10 @@ def load_decided(env: Env, where: TimelinePaths) -> tuple[Head, Timeline]:
     try:
         if _is_void(env, where, decision, timeline):
             return head, timeline
-        log.warning("finishing number=%d kind=%s path=%s", *told(decision))
+        log.warning("finishing number=%d kind=%s path=%s", *describe_decision(decision))
         is_made = carry_out(env, decision)
     except NotFound:  # staged, and finished meanwhile
-        return load_decided(env, where)
+        return load_head_and_timeline(env, where)
     if is_made and decision.kind is DecisionKind.COMPLETE:
         _withdraw_if_void(env, where, head, decision)
     return head, load_timeline(env, where)
@@ -88,12 +88,16 @@ def _is_void(env: Env, where: TimelinePaths, decision: Decision, timeline: Timel
     completed = parse_instant(decision.path.rpartition("/")[2], layout=where.layout)
     assert completed is not None
     with naming(decision.path):
-        data = content_of(env.storage, decision)
+        data = read_content(env.storage, decision)
         metadata = codec.decode(data, completed.action, State.COMPLETED)
     assert metadata is not None
     overtaker = find_overtaker(env, where, completed.ended_at, metadata, timeline)
     if overtaker is not None:
-        log.warning("void number=%d kind=%s path=%s overtaken_by=%s", *told(decision), overtaker)
+        log.warning(
+            "void number=%d kind=%s path=%s overtaken_by=%s",
+            *describe_decision(decision),
+            overtaker,
+        )
     return overtaker is not None
 
 
@@ -107,5 +111,5 @@ def _withdraw_if_void(env: Env, where: TimelinePaths, head: Head, decision: Deci
         return
     is_gone = decision.needs is not None and not env.storage.exists(decision.needs)
     if is_gone or _is_void(env, where, decision, load_timeline(env, where)):
-        log.error("withdrawn number=%d kind=%s path=%s", *told(decision))
+        log.error("withdrawn number=%d kind=%s path=%s", *describe_decision(decision))
         delete_surely(env, decision.path)

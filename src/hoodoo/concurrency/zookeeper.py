@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from hoodoo.concurrency.lock_protocol import Holder
-from hoodoo.concurrency.owner import Owner, holder_of
+from hoodoo.concurrency.owner import Owner, parse_holder
 from hoodoo.config.concurrency import (
     LOCK_PROVIDER,
     ZOOKEEPER_BASE_PATH,
@@ -61,7 +61,7 @@ def publish_budget_ms(session_ms: int) -> int:
     return min(session_ms // 4, _PUBLISH_MOST_MS)
 
 
-def place_of(ref: TableRef) -> Place:
+def find_lock_place(ref: TableRef) -> Place:
     """The place of a table's lock by its settings. Raises `ConfigError`."""
     config = ref.config
     url = config.get(ZOOKEEPER_URL)
@@ -77,7 +77,7 @@ def place_of(ref: TableRef) -> Place:
             raise ConfigError(key=ZOOKEEPER_BASE_PATH.name, value=base, reason=reason)
         path = f"{base}/{config.get(ZOOKEEPER_LOCK_KEY) or ref.properties.name}"
     return Place(
-        _with_ports(url, config.get(ZOOKEEPER_PORT)),
+        _add_ports(url, config.get(ZOOKEEPER_PORT)),
         "/" + "/".join(part for part in path.split("/") if part),
         config.get(ZOOKEEPER_SESSION_MS),
         config.get(ZOOKEEPER_CONNECTION_MS),
@@ -99,15 +99,15 @@ class ZooKeeperLock:
         self._session: int | None = None  # in which our node was made
         self._node: str | None = None
         self._is_unsure = False  # whether there may be a node whose name we were not told
-        self._awaited: _Awaited | None = None
+        self._wait: _Wait | None = None
         self._confirmed: float | None = None  # None: not held
 
     @cached_property
     def _client(self) -> Any:
-        return connection(self._env, self._place)
+        return open_connection(self._env, self._place)
 
     @cached_property
-    def _trouble(self) -> tuple[type[Exception], ...]:
+    def _client_errors(self) -> tuple[type[Exception], ...]:
         from kazoo.exceptions import KazooException
 
         return KazooException, self._client.handler.timeout_exception
@@ -118,19 +118,21 @@ class ZooKeeperLock:
         Crash: the node goes with the session.
         """
         assert self._confirmed is None
-        awaited = self._awaited
-        if awaited and not awaited.is_over and self._live_session() == self._session:
-            return awaited.holder
-        self._awaited = None
+        wait = self._wait
+        if wait and not wait.is_over and self._live_session() == self._session:
+            return wait.holder
+        self._wait = None
         if self._live_session() is None:
             return Holder("nobody knows whom: there is no connection to ZooKeeper")
         try:
             for _ in range(_TRIES):
-                holder = self._queue()
+                holder = self._join_queue()
                 if holder is not None or self._confirmed is not None:
                     return holder
-        except self._trouble as error:
-            return Holder(f"nobody knows whom: ZooKeeper does not answer ({_words(error)})")
+        except self._client_errors as error:
+            return Holder(
+                f"nobody knows whom: ZooKeeper does not answer ({_describe_error(error)})"
+            )
         return Holder("others who were faster")
 
     def confirm(self) -> None:
@@ -139,19 +141,21 @@ class ZooKeeperLock:
         try:
             self._client.sync_async(self._place.path)  # what follows is not older than this
             stat = self._ask(self._client.exists_async(self._node))
-        except self._trouble as error:
-            raise self._lost(f"ZooKeeper does not confirm it: {_words(error)}") from error
+        except self._client_errors as error:
+            raise self._make_lost_error(
+                f"ZooKeeper does not confirm it: {_describe_error(error)}"
+            ) from error
         # A version other than the first is how a breaker tells us.
         if stat is None or stat.ephemeralOwner != self._session or stat.version != 0:
             self._confirmed = None
-            raise self._lost("it was taken away" if stat else "its node is gone")
+            raise self._make_lost_error("it was taken away" if stat else "its node is gone")
         self._confirmed = sent
         self.check()
 
     def check(self) -> None:
         confirmed = self._check_session()
         if self._env.clock.monotonic() - confirmed > self._budget_s:
-            raise self._lost("it was not confirmed in time")
+            raise self._make_lost_error("it was not confirmed in time")
 
     def ensure(self) -> None:
         self.confirm()  # nothing confirms it beside the work, and a look at one node is cheap
@@ -170,7 +174,7 @@ class ZooKeeperLock:
 
         Crash: the node goes with the session.
         """
-        self._confirmed = self._awaited = None
+        self._confirmed = self._wait = None
         if self._node is None and not self._is_unsure:
             return
         clock = self._env.clock
@@ -179,10 +183,10 @@ class ZooKeeperLock:
             try:
                 self._delete_own()
                 break
-            except self._trouble as error:
+            except self._client_errors as error:
                 if clock.monotonic() > deadline:
                     # A node that stays would keep everybody out as long as this process lives.
-                    log.warning("zookeeper_session_dropped reason=%s", _words(error))
+                    log.warning("zookeeper_session_dropped reason=%s", _describe_error(error))
                     drop_connection(self._env, self._place)
                     break
             clock.sleep(_RETRY_S)
@@ -190,10 +194,10 @@ class ZooKeeperLock:
 
     def holder(self) -> Holder | None:
         try:
-            queue = self._children()
-            return self._told(queue[0]) if queue else None
-        except self._trouble as error:
-            raise LockTimeout(f"ZooKeeper does not answer: {_words(error)}") from error
+            queue = self._list_queue()
+            return self._read_holder(queue[0]) if queue else None
+        except self._client_errors as error:
+            raise LockTimeout(f"ZooKeeper does not answer: {_describe_error(error)}") from error
 
     def take_away(self) -> Holder | None:
         """Order: the holder's node marked; wait until its budget is over; node deleted.
@@ -203,10 +207,10 @@ class ZooKeeperLock:
         from kazoo.exceptions import NoNodeError
 
         try:
-            queue = self._children()
+            queue = self._list_queue()
             if not queue:
                 return None
-            first, holder = self._full(queue[0]), self._told(queue[0])
+            first, holder = self._node_path(queue[0]), self._read_holder(queue[0])
             data, _ = self._ask(self._client.get_async(first))
             self._ask(self._client.set_async(first, data))
             owner = Owner.parse(data.decode(errors="replace"))
@@ -216,20 +220,20 @@ class ZooKeeperLock:
                 self._ask(self._client.delete_async(first))
         except NoNodeError:
             return None  # given up meanwhile
-        except self._trouble as error:
-            raise LockTimeout(f"ZooKeeper does not answer: {_words(error)}") from error
+        except self._client_errors as error:
+            raise LockTimeout(f"ZooKeeper does not answer: {_describe_error(error)}") from error
         return holder
 
-    def _queue(self) -> Holder | None:
+    def _join_queue(self) -> Holder | None:
         """Stand in the queue, and see who is first; None when it must be looked at again."""
         sent = self._env.clock.monotonic()
         session = self._live_session()
         if self._node is None or session != self._session:
             self._session, self._node = session, None
-            self._node = self._own_node() if self._is_unsure else None
-            self._node = self._node or self._made_node()
+            self._node = self._find_own_node() if self._is_unsure else None
+            self._node = self._node or self._create_node()
             self._is_unsure = False
-        queue = self._children()
+        queue = self._list_queue()
         if session is None or self._live_session() != session:
             return None
         name = self._node.rpartition("/")[2]
@@ -240,22 +244,22 @@ class ZooKeeperLock:
         if at == 0:
             self._confirmed = sent
             return None
-        awaited = _Awaited(self._told(queue[0]))
-        ahead = self._full(queue[at - 1])
-        if self._ask(self._client.exists_async(ahead, watch=awaited.wake)) is None:
+        wait = _Wait(self._read_holder(queue[0]))
+        ahead = self._node_path(queue[at - 1])
+        if self._ask(self._client.exists_async(ahead, watch=wait.wake)) is None:
             return None
-        self._awaited = awaited
-        return awaited.holder
+        self._wait = wait
+        return wait.holder
 
-    def _made_node(self) -> str:
+    def _create_node(self) -> str:
         from kazoo.exceptions import NoNodeError
 
         self._is_unsure = True
 
         def make() -> str:
-            path = self._full(self._prefix)
-            made = self._client.create_async(path, self._data, ephemeral=True, sequence=True)
-            return str(self._ask(made))
+            path = self._node_path(self._prefix)
+            request = self._client.create_async(path, self._data, ephemeral=True, sequence=True)
+            return str(self._ask(request))
 
         try:
             return make()
@@ -263,44 +267,44 @@ class ZooKeeperLock:
             self._ask(self._client.ensure_path_async(self._place.path))
             return make()
 
-    def _own_node(self) -> str | None:
+    def _find_own_node(self) -> str | None:
         """Our node, if a request to make one that got no answer had made it."""
-        mine = (name for name in self._children() if name.startswith(self._prefix))
-        return next(map(self._full, mine), None)
+        mine = (name for name in self._list_queue() if name.startswith(self._prefix))
+        return next(map(self._node_path, mine), None)
 
     def _delete_own(self) -> None:
         from kazoo.exceptions import NoNodeError
 
-        node = self._node or self._own_node()
+        node = self._node or self._find_own_node()
         if node is not None:
             with suppress(NoNodeError):
                 self._ask(self._client.delete_async(node))
 
-    def _children(self) -> list[str]:
+    def _list_queue(self) -> list[str]:
         """Those who hold or want the lock, in the order of the queue."""
         from kazoo.exceptions import NoNodeError
 
         try:
-            found = self._ask(self._client.get_children_async(self._place.path))
+            names = self._ask(self._client.get_children_async(self._place.path))
         except NoNodeError:
             return []
-        return sorted(found, key=lambda name: name.rpartition(_MARK)[2])
+        return sorted(names, key=lambda name: name.rpartition(_MARK)[2])
 
-    def _told(self, name: str) -> Holder:
+    def _read_holder(self, name: str) -> Holder:
         """What a node says of its maker."""
         from kazoo.exceptions import NoNodeError
 
         try:
-            data, _ = self._ask(self._client.get_async(self._full(name)))
+            data, _ = self._ask(self._client.get_async(self._node_path(name)))
         except NoNodeError:
             return Holder("someone who has just left")
         text = data.decode(errors="replace")
-        holder = holder_of(text)
+        holder = parse_holder(text)
         # Apache Hudi writes `application_id=...`; older releases let Curator write an address.
         app = text.removeprefix("application_id=")
         return Holder(holder.owner, app=app) if app != text else holder
 
-    def _full(self, name: str) -> str:
+    def _node_path(self, name: str) -> str:
         return f"{self._place.path}/{name}"
 
     def _ask(self, request: Any) -> Any:
@@ -313,21 +317,21 @@ class ZooKeeperLock:
 
     def _check_session(self) -> float:
         if self._confirmed is None:
-            raise self._lost("it is not held")
+            raise self._make_lost_error("it is not held")
         session = self._live_session()
         if session is None:
-            raise self._lost("no connection to ZooKeeper")
+            raise self._make_lost_error("no connection to ZooKeeper")
         if session != self._session:
             self._confirmed = None
-            raise self._lost("its ZooKeeper session expired")
+            raise self._make_lost_error("its ZooKeeper session expired")
         return self._confirmed
 
-    def _lost(self, why: str) -> LeaseLost:
+    def _make_lost_error(self, why: str) -> LeaseLost:
         place = self._place
         return LeaseLost(f"the lock {place.path} at {place.hosts} is lost: {why}")
 
 
-class _Awaited:
+class _Wait:
     """The holder we were told of, until the node before ours changes or the connection breaks."""
 
     def __init__(self, holder: Holder) -> None:
@@ -342,7 +346,7 @@ class _Awaited:
 _connections: dict[tuple[int, str, int], Any] = {}
 
 
-def connection(env: Env, place: Place) -> Any:
+def open_connection(env: Env, place: Place) -> Any:
     """The process's connection to these servers. Raises `LockTimeout`, `ConfigError`."""
     key = (env.ids.process().pid, place.hosts, place.session_ms)
     wait_s = place.connection_ms / 1000
@@ -351,7 +355,7 @@ def connection(env: Env, place: Place) -> Any:
         raise LockTimeout(f"ZooKeeper at {place.hosts} does not answer")
     try:
         if key not in _connections:
-            _connections[key] = _connected(place, wait_s)
+            _connections[key] = _connect(place, wait_s)
         return _connections[key]
     finally:
         line.leave()
@@ -366,7 +370,7 @@ def drop_connection(env: Env, place: Place) -> None:
         client.handler.spawn(_close, client)
 
 
-def _connected(place: Place, wait_s: float) -> Any:
+def _connect(place: Place, wait_s: float) -> Any:
     try:
         from kazoo.client import KazooClient
     except ImportError:
@@ -386,15 +390,15 @@ def _close(client: Any) -> None:
         client.stop()
         client.close()
     except Exception as error:  # whatever it is: the session ends without its consent, too
-        log.warning("zookeeper_close_failed reason=%s", _words(error))
+        log.warning("zookeeper_close_failed reason=%s", _describe_error(error))
 
 
-def _with_ports(url: str, port: int) -> str:
+def _add_ports(url: str, port: int) -> str:
     """The servers with the port of those that name none; a path after them stays."""
     servers, slash, chroot = url.partition("/")
     names = filter(None, map(str.strip, servers.split(",")))
     return ",".join(name if ":" in name else f"{name}:{port}" for name in names) + slash + chroot
 
 
-def _words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__} {error}".strip()

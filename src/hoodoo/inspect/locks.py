@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hoodoo.concurrency.locks import lock_of, lock_place
+from hoodoo.concurrency.locks import lock_place, make_lock
 from hoodoo.concurrency.owner import Owner
 from hoodoo.config.concurrency import LOCK_PROVIDER
 from hoodoo.table.ref import TableRef
@@ -39,7 +39,7 @@ class LockReport:
 def lock_status(ref: TableRef) -> LockReport:
     """Who holds the table's lock. An in_process lock shows only those of this process."""
     provider, place = ref.config.get(LOCK_PROVIDER).value, lock_place(ref)
-    holder = lock_of(ref, "status").holder()
+    holder = make_lock(ref, "status").holder()
     if holder is None:
         return LockReport(provider, place, is_held=False)
     owner = Owner.parse(holder.owner)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.liveness import Pulse, pulse_at
+from hoodoo.concurrency.liveness import Pulse, read_pulse
 from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.errors import FormatError, InputError, NotFound
 from hoodoo.format import timeline as codec
@@ -124,14 +124,14 @@ def _report(ref: TableRef, entry: _Entry, store_ms: int | None) -> InstantReport
 def _owner(pulse: Pulse | None, commit: CommitMetadata | None) -> str | None:
     if pulse is None:
         return commit.extra_metadata.get(WRITER_KEY) if commit else None
-    if pulse.beat is not None:
-        return str(pulse.beat)
+    if pulse.body is not None:
+        return str(pulse.body)
     return "unknown (foreign heartbeat)" if pulse.has_heartbeat else "unknown (no heartbeat)"
 
 
 def _pulse(ref: TableRef, instant: Instant, store_ms: int) -> Pulse | None:
     """The last sign of life of who works on an instant; None if nobody is meant to, or it ended."""
-    pulse = pulse_at(ref, instant, store_ms) if instant.is_pending else None
+    pulse = read_pulse(ref, instant, store_ms) if instant.is_pending else None
     if pulse is None:
         return None
     is_plan = instant.state is State.REQUESTED and instant.action in _SERVICES

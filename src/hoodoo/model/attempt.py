@@ -12,7 +12,7 @@ from hoodoo.model.instant import InstantTime
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatBody:
     """The body of a heartbeat file; Apache Hudi leaves it empty and looks only at its age."""
 
     owner: str
@@ -32,7 +32,7 @@ class Beat:
         """Silence after which the owner counts as dead."""
         return self.interval_ms * self.misses
 
-    def is_same_attempt(self, other: Beat) -> bool:
+    def is_same_attempt(self, other: HeartbeatBody) -> bool:
         return self.owner == other.owner and self.epoch == other.epoch
 
     def __str__(self) -> str:

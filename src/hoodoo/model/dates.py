@@ -252,19 +252,19 @@ def parse_date(text: str, pattern: str, default_zone: tzinfo) -> datetime | None
     match = re.fullmatch("".join(parts), text)
     if match is None:
         return None
-    found = match.groupdict()
-    zone_text = found.get("zone")
+    fields = match.groupdict()
+    zone_text = fields.get("zone")
     # Joda's: a day without a year is one of 2000, an hour without a day one of 1970-01-01.
-    year = "2000" if {"month", "day"} & found.keys() else "1970"
-    fraction = (found.get("fraction") or "0").ljust(6, "0")[:6]
+    year = "2000" if {"month", "day"} & fields.keys() else "1970"
+    fraction = (fields.get("fraction") or "0").ljust(6, "0")[:6]
     try:
         return datetime(
-            int(found.get("year") or year),
-            int(found.get("month") or 1),
-            int(found.get("day") or 1),
-            int(found.get("hour") or 0),
-            int(found.get("minute") or 0),
-            int(found.get("second") or 0),
+            int(fields.get("year") or year),
+            int(fields.get("month") or 1),
+            int(fields.get("day") or 1),
+            int(fields.get("hour") or 0),
+            int(fields.get("minute") or 0),
+            int(fields.get("second") or 0),
             int(fraction),
             tzinfo=_offset(zone_text) if zone_text else default_zone,
         )

@@ -84,12 +84,12 @@ class KeyRule:
         segments = path.split("/") if path else []
         if len(segments) > len(self.partition_fields):
             return {}  # a value with a slash in it: levels do not match fields
-        found: dict[str, str | None] = {}
+        values: dict[str, str | None] = {}
         for field, segment in zip(self.partition_fields, segments, strict=False):
             text = segment.removeprefix(f"{field}=") if self.hive_style else segment
             text = unescape(text) if self.url_encode else text
-            found[field] = None if text == NULL_PARTITION else text
-        return found
+            values[field] = None if text == NULL_PARTITION else text
+        return values
 
 
 def text_of(value: object) -> str:

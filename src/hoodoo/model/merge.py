@@ -85,7 +85,7 @@ def infer_mode(
         if payload_class
         else None
     )
-    told = (by_payload or by_strategy) if payload_decides else (by_strategy or by_payload)
-    if told is not None:
-        return told
+    inferred_mode = (by_payload or by_strategy) if payload_decides else (by_strategy or by_payload)
+    if inferred_mode is not None:
+        return inferred_mode
     return MergeMode.EVENT_TIME_ORDERING if has_ordering else MergeMode.COMMIT_TIME_ORDERING

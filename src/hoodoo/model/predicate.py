@@ -262,10 +262,10 @@ class _Parser:
             raise self._error(f"expected {word!r}", self._peek()[2])
 
     def parse(self) -> Predicate:
-        found = self._any_of()
+        predicate = self._any_of()
         if self._peek()[0] != "end":
             raise self._error("unexpected text", self._peek()[2])
-        return found
+        return predicate
 
     def _any_of(self) -> Predicate:
         terms = [self._all()]
@@ -287,9 +287,9 @@ class _Parser:
             if self._take_word("not"):
                 return negate(self._term())
             if self._take_word("("):
-                found = self._any_of()
+                predicate = self._any_of()
                 self._expect(")")
-                return found
+                return predicate
             return self._comparison()
         finally:
             self._depth -= 1

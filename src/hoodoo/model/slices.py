@@ -56,12 +56,12 @@ def file_groups(
             bases.append(file)
         elif not file.name.is_cdc:
             logs.append(file)
-    found = []
+    groups = []
     for group, (bases, logs) in grouped.items():
         slices = _slices(group, bases, logs, visibility, by_completion=by_completion)
         if slices:
-            found.append(FileGroup(group, tuple(slices)))
-    return found
+            groups.append(FileGroup(group, tuple(slices)))
+    return groups
 
 
 def _slices(

@@ -93,4 +93,4 @@ def by_partition(stats: Iterable[WriteStat]) -> dict[PartitionPath, tuple[WriteS
     for stat in stats:
         assert stat.partition_path is not None
         grouped.setdefault(stat.partition_path, []).append(stat)
-    return {partition: tuple(found) for partition, found in grouped.items()}
+    return {partition: tuple(members) for partition, members in grouped.items()}

@@ -28,12 +28,14 @@ def partition_of(path: str) -> PartitionPath:
     return PartitionPath(path.rpartition("/")[0])
 
 
-def announced(env: Env, instant: InstantTime) -> frozenset[str]:
+def load_announced_paths(env: Env, instant: InstantTime) -> frozenset[str]:
     """Paths of the data files that an instant's markers announce."""
     return load_markers(env, instant).paths
 
 
-def present(env: Env, instant: InstantTime, partitions: Iterable[PartitionPath]) -> Iterator[str]:
+def find_files(
+    env: Env, instant: InstantTime, partitions: Iterable[PartitionPath]
+) -> Iterator[str]:
     """Paths of the data files of an instant that are in these partitions now."""
     for partition in partitions:
         try:
@@ -45,18 +47,18 @@ def present(env: Env, instant: InstantTime, partitions: Iterable[PartitionPath])
                 yield file.path
 
 
-def partitions_of(ref: TableRef, instant: Instant, files: Iterable[str]) -> set[PartitionPath]:
+def find_partitions(ref: TableRef, instant: Instant, files: Iterable[str]) -> set[PartitionPath]:
     """Where a pending instant may have files, or may still make some.
 
     By its workload profile and its markers; by listing the table if it has neither.
     """
-    found = {partition_of(path) for path in files} | _profiled(ref, instant)
-    if not found and instant.state is State.INFLIGHT:
-        found.update(DirectoryLister(ref.env, ref.properties.keys).partitions())
-    return found
+    partitions = {partition_of(path) for path in files} | _load_profile_partitions(ref, instant)
+    if not partitions and instant.state is State.INFLIGHT:
+        partitions.update(DirectoryLister(ref.env, ref.properties.keys).partitions())
+    return partitions
 
 
-def _profiled(ref: TableRef, instant: Instant) -> set[PartitionPath]:
+def _load_profile_partitions(ref: TableRef, instant: Instant) -> set[PartitionPath]:
     if instant.state is not State.INFLIGHT:
         return set()
     try:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from hoodoo.concurrency.gate import Attempt
-from hoodoo.concurrency.heartbeat import read_beat
+from hoodoo.concurrency.heartbeat import read_heartbeat
 from hoodoo.concurrency.liveness import take_pulses
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import FAILED_WRITES, FailedWrites
@@ -27,10 +27,10 @@ from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.plan import RequestedReplaceMetadata
 from hoodoo.recovery.rollback import (
     RolledBack,
-    carry_out,
+    carry_out_rollback,
     drop_moot,
     resume_rollback,
-    schedule,
+    schedule_rollback,
 )
 from hoodoo.recovery.sweep import Swept, sweep, sweep_before_write, sweep_instant
 from hoodoo.recovery.traces import load_traces
@@ -55,7 +55,7 @@ class Recovered:
     swept: Swept = field(default_factory=Swept)
 
 
-def before_write(ref: TableRef) -> None:
+def recover_before_write(ref: TableRef) -> None:
     """Roll dead writes back ahead of a write, and do the sweeps that are due.
 
     By the policy for failed writes. What cannot be done now must not keep a healthy write from
@@ -87,7 +87,8 @@ def recover(ref: TableRef) -> Recovered:
 def finish_decision(ref: TableRef) -> None:
     """Carry out the last decision, if whoever took it died before that.
 
-    Order: head read; in a transaction, if its file is not there: what `load_decided` does.
+    Order: head read; in a transaction, if its file is not there: as
+    `load_head_and_timeline`.
     """
     decision = read_head(ref.env).decision
     if decision is None:
@@ -107,25 +108,25 @@ def roll_back_dead(ref: TableRef, timeline: Timeline) -> Recovered:
     under its own heartbeat.
     Crash: rollbacks are pending; the next recover finishes them.
     """
-    seen = _verdicts(ref, timeline)
-    if all(verdict.fate is Fate.LEAVE for verdict in seen):
-        return Recovered(left=tuple(seen))
-    begun: list[tuple[Attempt, Verdict]] = []
+    verdicts = _judge_pending(ref, timeline)
+    if all(verdict.fate is Fate.LEAVE for verdict in verdicts):
+        return Recovered(left=tuple(verdicts))
+    rollbacks: list[tuple[Attempt, Verdict]] = []
     left: list[Verdict] = []
-    with ExitStack() as beating:
+    with ExitStack() as heartbeats:
         with transaction(ref, "recover") as txn:
-            for verdict in _verdicts(ref, txn.timeline):
+            for verdict in _judge_pending(ref, txn.timeline):
                 try:
-                    attempt = _begin(txn, ref, verdict)
+                    attempt = _begin_rollback(txn, ref, verdict)
                 except (TimelineError, HeartbeatLost) as error:
                     left.append(replace(verdict, reason=f"it has moved on: {error}"))
                     continue
                 if attempt is None:
                     left.append(verdict)
                 else:
-                    beating.callback(attempt.heartbeat.stop)
-                    begun.append((attempt, verdict))
-        return _carry_out_all(ref, begun, left)
+                    heartbeats.callback(attempt.heartbeat.stop)
+                    rollbacks.append((attempt, verdict))
+        return _carry_out_all(ref, rollbacks, left)
 
 
 def roll_back(ref: TableRef, instant: str, *, force: bool = False) -> RolledBack:
@@ -136,31 +137,31 @@ def roll_back(ref: TableRef, instant: str, *, force: bool = False) -> RolledBack
     Raises `AlreadyCommitted`, `WriterAlive`.
     """
     ref = reopen_for_writing(ref)
-    with ExitStack() as beating:
+    with ExitStack() as heartbeats:
         with transaction(ref, "rollback") as txn:
-            found = _find_pending(txn, ref, instant, force=force)
-            if found.action is Action.ROLLBACK:
-                dropped = drop_moot(txn, ref, found)
+            target = _find_pending(txn, ref, instant, force=force)
+            if target.action is Action.ROLLBACK:
+                dropped = drop_moot(txn, ref, target)
                 if dropped is not None:
                     return dropped
-                attempt = resume_rollback(txn, ref, found)
+                attempt = resume_rollback(txn, ref, target)
             else:
-                attempt = schedule(txn, ref, found)
-            beating.callback(attempt.heartbeat.stop)
-        return carry_out(ref, attempt)
+                attempt = schedule_rollback(txn, ref, target)
+            heartbeats.callback(attempt.heartbeat.stop)
+        return carry_out_rollback(ref, attempt)
 
 
 def _find_pending(txn: Txn, ref: TableRef, instant: str, *, force: bool) -> Instant:
     """The named instant, or the rollback that is about it."""
-    found = txn.timeline.find(instant)
-    if found is None:
+    pending = txn.timeline.find(instant)
+    if pending is None:
         raise InputError(f"there is no instant {instant} on the timeline")
-    if not found.is_pending:
-        raise AlreadyCommitted(f"instant {instant} is {found.state.value}: nothing to roll back")
-    if not found.action.writes_data and found.action is not Action.ROLLBACK:
-        raise Unsupported(f"a {found.action.value} is not rolled back")
+    if not pending.is_pending:
+        raise AlreadyCommitted(f"instant {instant} is {pending.state.value}: nothing to roll back")
+    if not pending.action.writes_data and pending.action is not Action.ROLLBACK:
+        raise Unsupported(f"a {pending.action.value} is not rolled back")
     targets = load_rollback_targets(ref.env, txn.paths, txn.timeline.pending)
-    under_way = txn.timeline.find(targets.get(found.requested_time, instant)) or found
+    under_way = txn.timeline.find(targets.get(pending.requested_time, instant)) or pending
     pulse = take_pulses(ref, [under_way])[under_way.requested_time]
     if not pulse.is_dead and not force:
         raise WriterAlive(f"instant {under_way.requested_time} is not dead: {pulse}")
@@ -174,13 +175,13 @@ def abandon(ref: TableRef, attempt: Attempt) -> None:
     """
     attempt.heartbeat.stop()
     try:
-        with ExitStack() as beating:
+        with ExitStack() as heartbeats:
             with transaction(ref, "rollback") as txn:
                 rollback = _schedule_own(txn, ref, attempt)
                 if rollback is not None:
-                    beating.callback(rollback.heartbeat.stop)
+                    heartbeats.callback(rollback.heartbeat.stop)
             if rollback is not None:
-                carry_out(ref, rollback)
+                carry_out_rollback(ref, rollback)
             elif txn.timeline.find(attempt.instant.requested_time) is None:
                 # Others rolled it back, and cannot have seen what it made since.
                 sweep_instant(ref, txn.timeline, attempt.instant.requested_time)
@@ -190,53 +191,53 @@ def abandon(ref: TableRef, attempt: Attempt) -> None:
 
 def _schedule_own(txn: Txn, ref: TableRef, attempt: Attempt) -> Attempt | None:
     """Begin the rollback of an own attempt, if the instant is still ours to roll back."""
-    time, beat = attempt.instant.requested_time, attempt.heartbeat.attempt
-    found = txn.timeline.find(time)
-    if found is None or not found.is_pending:
+    time, own_body = attempt.instant.requested_time, attempt.heartbeat.body
+    pending = txn.timeline.find(time)
+    if pending is None or not pending.is_pending:
         return None
     if time in load_rollback_targets(ref.env, txn.paths, txn.timeline.pending):
         return None
     try:
-        present = read_beat(ref.env, time)
+        current_body = read_heartbeat(ref.env, time)
     except NotFound:
         return None
-    if present is None or not present.is_same_attempt(beat):
+    if current_body is None or not current_body.is_same_attempt(own_body):
         return None
-    return schedule(txn, ref, found)
+    return schedule_rollback(txn, ref, pending)
 
 
-def _verdicts(ref: TableRef, timeline: Timeline) -> list[Verdict]:
+def _judge_pending(ref: TableRef, timeline: Timeline) -> list[Verdict]:
     pending = timeline.pending.instants
     return judge_all(
         pending,
         take_pulses(ref, pending),
-        plans=_plans(ref, pending),
+        plans=_find_clusterings(ref, pending),
         targets=load_rollback_targets(ref.env, ref.properties.timeline, pending),
         completed={instant.requested_time for instant in timeline.completed},
     )
 
 
-def _begin(txn: Txn, ref: TableRef, verdict: Verdict) -> Attempt | None:
+def _begin_rollback(txn: Txn, ref: TableRef, verdict: Verdict) -> Attempt | None:
     match verdict.fate:
         case Fate.LEAVE:
             return None
         case Fate.FINISH:
             return resume_rollback(txn, ref, verdict.instant)
         case Fate.ROLL_BACK:
-            return schedule(txn, ref, verdict.instant)
+            return schedule_rollback(txn, ref, verdict.instant)
 
 
 def _carry_out_all(
-    ref: TableRef, begun: Iterable[tuple[Attempt, Verdict]], left: Iterable[Verdict]
+    ref: TableRef, rollbacks: Iterable[tuple[Attempt, Verdict]], left: Iterable[Verdict]
 ) -> Recovered:
     """Every rollback gets its chance; the first failure is raised at the end."""
     done: list[RolledBack] = []
     overtaken: list[Verdict] = []
     failures: list[HoodooError] = []
-    for attempt, verdict in begun:
+    for attempt, verdict in rollbacks:
         is_finished = verdict.fate is Fate.FINISH
         try:
-            rolled_back = carry_out(ref, attempt)
+            rolled_back = carry_out_rollback(ref, attempt)
         except (AlreadyCommitted, HeartbeatLost) as error:
             overtaken.append(replace(verdict, reason=f"someone else carries it on: {error}"))
         except HoodooError as error:
@@ -250,9 +251,9 @@ def _carry_out_all(
     return Recovered(tuple(done), (*still, *overtaken))
 
 
-def _plans(ref: TableRef, pending: Iterable[Instant]) -> set[InstantTime]:
+def _find_clusterings(ref: TableRef, pending: Iterable[Instant]) -> set[InstantTime]:
     """Replace commits that are clusterings, as older writers recorded them."""
-    found = set()
+    clusterings = set()
     for instant in pending:
         if instant.action is Action.REPLACE_COMMIT:
             try:
@@ -260,5 +261,5 @@ def _plans(ref: TableRef, pending: Iterable[Instant]) -> set[InstantTime]:
             except NotFound:
                 continue
             if isinstance(plan, RequestedReplaceMetadata) and plan.clustering_plan is not None:
-                found.add(instant.requested_time)
-    return found
+                clusterings.add(instant.requested_time)
+    return clusterings

@@ -27,10 +27,10 @@ from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath, join
 from hoodoo.model.plan import RollbackPlan, RollbackRequest
 from hoodoo.recovery.files import (
-    announced,
+    find_files,
+    find_partitions,
+    load_announced_paths,
     partition_of,
-    partitions_of,
-    present,
     whole_path,
 )
 from hoodoo.table.ref import TableRef
@@ -62,7 +62,7 @@ class RolledBack:
     """Why it had to be."""
 
 
-def schedule(txn: Txn, ref: TableRef, instant: Instant) -> Attempt:
+def schedule_rollback(txn: Txn, ref: TableRef, instant: Instant) -> Attempt:
     """Decide that a pending instant is rolled back, and begin with that.
 
     Needs: a Txn, in which the writer of `instant` was found dead, or is this process. Raises
@@ -73,10 +73,10 @@ def schedule(txn: Txn, ref: TableRef, instant: Instant) -> Attempt:
     """
     time = instant.requested_time
     rollback, heartbeat = open_instant(txn, ref, kind="rollback")
-    files = sorted(announced(ref.env, time))
+    files = sorted(load_announced_paths(ref.env, time))
     plan = RollbackPlan(
         instant_to_rollback=InstantInfo(commit_time=time, action=instant.action.value),
-        rollback_requests=tuple(_request(ref, path) for path in files),
+        rollback_requests=tuple(_make_request(ref, path) for path in files),
     )
 
     def check() -> None:
@@ -96,7 +96,7 @@ def resume_rollback(txn: Txn, ref: TableRef, rollback: Instant) -> Attempt:
     Needs: a Txn, in which its executor was found dead. Raises `AlreadyCommitted` if what it is
     about is completed: nothing of that may be deleted.
     Order: rollback's heartbeat; head; inflight file.
-    Crash: as `schedule`.
+    Crash: as `schedule_rollback`.
     """
     requested = replace(rollback, state=State.REQUESTED)
     data = ref.env.storage.read(instant_path(txn.paths, requested))
@@ -120,13 +120,13 @@ def _decide(
     *,
     state: State = State.REQUESTED,
 ) -> Attempt:
-    def checked() -> tuple[InstantTime, bytes]:
+    def check_and_return_plan() -> tuple[InstantTime, bytes]:
         check()
         return rollback, plan
 
     attempt = Attempt(Instant(rollback, Action.ROLLBACK, state), heartbeat)
     try:
-        requested = request(txn, Action.ROLLBACK, attempt.owner, checked)
+        requested = request(txn, Action.ROLLBACK, attempt.owner, check_and_return_plan)
         if state is State.REQUESTED:
             attempt = replace(attempt, instant=transitions.start(txn, requested))
     except TimelineError:
@@ -166,12 +166,12 @@ def refuse_completed(timeline: Timeline, plan: RollbackPlan) -> None:
     """Fail if the instant that is to be rolled back is completed."""
     assert plan.instant_to_rollback is not None
     time = plan.instant_to_rollback.commit_time
-    found = timeline.find(time)
-    if found is not None and found.is_completed:
+    target = timeline.find(time)
+    if target is not None and target.is_completed:
         raise AlreadyCommitted(f"instant {time} is completed: nothing of it is deleted")
 
 
-def _request(ref: TableRef, path: str) -> RollbackRequest:
+def _make_request(ref: TableRef, path: str) -> RollbackRequest:
     """One request per file, as Apache Hudi makes them from markers."""
     return RollbackRequest(
         partition_path=partition_of(path),
@@ -182,7 +182,7 @@ def _request(ref: TableRef, path: str) -> RollbackRequest:
     )
 
 
-def carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool = False) -> RolledBack:
+def carry_out_rollback(ref: TableRef, attempt: Attempt, *, keep_plan: bool = False) -> RolledBack:
     """Carry a scheduled rollback out, from wherever someone left it.
 
     Order: timeline read; planned and announced files deleted; partitions listed, and what appeared
@@ -190,7 +190,7 @@ def carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool = False) -> Ro
     requested files of the instant deleted, completed rollback; markers; heartbeats.
     Crash: the rollback is pending, or done with leftovers; anyone may repeat all of it.
     """
-    env, done = ref.env, _carry_out(ref, attempt, keep_plan=keep_plan)
+    env, done = ref.env, _undo_and_publish(ref, attempt, keep_plan=keep_plan)
     delete_markers(env, done.instant)
     delete_surely(env, paths.heartbeat(done.instant))
     attempt.heartbeat.end()
@@ -198,28 +198,28 @@ def carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool = False) -> Ro
     return done
 
 
-def _carry_out(ref: TableRef, attempt: Attempt, *, keep_plan: bool) -> RolledBack:
+def _undo_and_publish(ref: TableRef, attempt: Attempt, *, keep_plan: bool) -> RolledBack:
     env, rollback = ref.env, attempt.instant.requested_time
     started = env.clock.monotonic()
     plan = _read_plan(ref, attempt.instant)
     timeline = ref.load_timeline()
     refuse_completed(timeline, plan)
-    target = _target(timeline, plan)
+    target = _find_target(timeline, plan)
     planned = _planned_files(plan)
-    deleted = delete_files(env, planned | announced(env, target.requested_time))
-    partitions = partitions_of(ref, target, deleted)
-    deleted |= delete_files(env, present(env, target.requested_time, sorted(partitions)))
+    deleted = delete_files(env, planned | load_announced_paths(env, target.requested_time))
+    partitions = find_partitions(ref, target, deleted)
+    deleted |= delete_files(env, find_files(env, target.requested_time, sorted(partitions)))
     _note_leftovers(ref, target.requested_time, partitions)
 
-    def settle() -> RollbackMetadata:
+    def prepare_metadata() -> RollbackMetadata:
         reopen_for_writing(ref)
         refuse_completed(txn.timeline, plan)
         transitions.remove(txn, target, keep_plan=keep_plan)
         took_ms = int((env.clock.monotonic() - started) * 1000)
-        return _metadata(ref, rollback, target, deleted, took_ms)
+        return _make_metadata(ref, rollback, target, deleted, took_ms)
 
     with transaction(ref, "rollback") as txn:
-        publish(txn, attempt, settle)
+        publish(txn, attempt, prepare_metadata)
     return RolledBack(rollback, target.requested_time, target.action.value, tuple(sorted(deleted)))
 
 
@@ -231,13 +231,13 @@ def _read_plan(ref: TableRef, rollback: Instant) -> RollbackPlan:
     return plan
 
 
-def _target(timeline: Timeline, plan: RollbackPlan) -> Instant:
+def _find_target(timeline: Timeline, plan: RollbackPlan) -> Instant:
     """The instant to roll back as it is now, or as it was if it is gone already."""
     info = plan.instant_to_rollback
     assert info is not None
     time = InstantTime(info.commit_time)
-    found = timeline.find(time)
-    return found or Instant(time, Action(info.action), State.REQUESTED)
+    target = timeline.find(time)
+    return target or Instant(time, Action(info.action), State.REQUESTED)
 
 
 def _planned_files(plan: RollbackPlan) -> frozenset[str]:
@@ -257,7 +257,7 @@ def _note_leftovers(
     ref.env.storage.put(paths.leftovers(instant), json_object.encode(note))
 
 
-def _metadata(
+def _make_metadata(
     ref: TableRef, rollback: InstantTime, target: Instant, deleted: Iterable[str], took_ms: int
 ) -> RollbackMetadata:
     by_partition: dict[PartitionPath, list[str]] = {}

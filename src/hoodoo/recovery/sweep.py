@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from hoodoo.concurrency.heartbeat import read_beat
+from hoodoo.concurrency.heartbeat import read_heartbeat
 from hoodoo.concurrency.liveness import default_expiry_ms, store_time_ms
 from hoodoo.concurrency.markers import delete_markers
 from hoodoo.errors import NotFound, naming
@@ -21,7 +21,7 @@ from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
-from hoodoo.recovery.files import announced, present
+from hoodoo.recovery.files import find_files, load_announced_paths
 from hoodoo.recovery.traces import Traces
 from hoodoo.storage.storage import ObjectInfo
 from hoodoo.table.ref import TableRef
@@ -56,8 +56,10 @@ class _Facts:
 
     def is_settled(self, instant: InstantTime) -> bool:
         """Whether nobody works on an instant any more."""
-        found = self.traces.timeline.find(instant)
-        return (found is None or not found.is_pending) and not self.is_beating(instant)
+        state_on_timeline = self.traces.timeline.find(instant)
+        return (
+            state_on_timeline is None or not state_on_timeline.is_pending
+        ) and not self.is_beating(instant)
 
     def is_beating(self, instant: InstantTime) -> bool:
         """Whether the last beat of an instant's writer is younger than its expiry."""
@@ -65,10 +67,10 @@ class _Facts:
         if entry is None:
             return False
         try:
-            beat = read_beat(self.ref.env, instant)
+            body = read_heartbeat(self.ref.env, instant)
         except NotFound:
             return False
-        return self.age_ms(entry) <= (beat.expiry_ms if beat else self.expiry_ms)
+        return self.age_ms(entry) <= (body.expiry_ms if body else self.expiry_ms)
 
     def age_ms(self, entry: ObjectInfo) -> int:
         return self.now_ms - entry.modified_ms
@@ -109,9 +111,9 @@ def _sweep(
         if facts.is_settled(instant):
             data += sweep_instant(ref, traces.timeline, instant)
             other.append(paths.marker_directory(instant))
-    for look in [*_noted(facts, other), *_finalized(facts, other)][:looks]:
+    for look in [*_find_noted_places(facts, other), *_find_finalized_places(facts, other)][:looks]:
         data += look()
-    other += delete_files(env, [*_old(facts), *temporary])
+    other += delete_files(env, [*_find_old_paths(facts), *temporary])
     if data or other:
         log.info("swept data_files=%d leftovers=%d", len(data), len(other))
     return Swept(tuple(sorted(data)), tuple(sorted(other)))
@@ -134,8 +136,8 @@ def _may_be_due(ref: TableRef, traces: Traces) -> bool:
 
 
 def _is_over(traces: Traces, instant: InstantTime) -> bool:
-    found = traces.timeline.find(instant)
-    return found is None or not found.is_pending
+    state_on_timeline = traces.timeline.find(instant)
+    return state_on_timeline is None or not state_on_timeline.is_pending
 
 
 def sweep_instant(ref: TableRef, timeline: Timeline, instant: InstantTime) -> set[str]:
@@ -144,7 +146,9 @@ def sweep_instant(ref: TableRef, timeline: Timeline, instant: InstantTime) -> se
     Needs: it is not pending on `timeline`, and nobody works on it any more.
     """
     env = ref.env
-    deleted = delete_files(env, strays_of(ref, timeline, instant, announced(env, instant)))
+    deleted = delete_files(
+        env, strays_of(ref, timeline, instant, load_announced_paths(env, instant))
+    )
     delete_markers(env, instant)
     return deleted
 
@@ -153,7 +157,7 @@ Look = Callable[[], Iterable[str]]
 """Lists partitions for files of late tasks, and deletes them; tells which."""
 
 
-def _noted(facts: _Facts, other: list[str]) -> Iterator[Look]:
+def _find_noted_places(facts: _Facts, other: list[str]) -> Iterator[Look]:
     """Look again, one and two expiries after a rollback, where its writer may have gone on."""
     for instant, entry in facts.traces.notes.items():
         if facts.is_old(entry) and not facts.is_beating(instant):
@@ -167,18 +171,18 @@ def _look_where_noted(facts: _Facts, entry: ObjectInfo, other: list[str]) -> Ite
             note = json_object.decode(env.storage.read(entry.path), Leftovers)
     except NotFound:  # another sweep was faster
         return ()
-    found: Iterable[str] = ()
+    deleted: Iterable[str] = ()
     if facts.traces.timeline.find(note.instant) is None:
         places = map(PartitionPath, note.partitions)
-        found = delete_files(env, present(env, note.instant, places))
+        deleted = delete_files(env, find_files(env, note.instant, places))
     if note.rounds + 1 < _ROUNDS:
         env.storage.put(entry.path, json_object.encode(replace(note, rounds=note.rounds + 1)))
     else:
         other += delete_files(env, [entry.path])
-    return found
+    return deleted
 
 
-def _finalized(facts: _Facts, other: list[str]) -> Iterator[Look]:
+def _find_finalized_places(facts: _Facts, other: list[str]) -> Iterator[Look]:
     """Look, one and two expiries after a commit, for files of tasks that outlived it.
 
     The finalize marker names the partitions that they were about. It stays until then, so that
@@ -198,20 +202,20 @@ def _look_where_finalized(
             final = decode_final(ref.env.storage.read(entry.path))
     except NotFound:  # another sweep was faster
         return ()
-    found: Iterable[str] = ()
+    deleted: Iterable[str] = ()
     if timeline.find(instant) is not None:
-        told = {stat.partition_path for stat in final.stats or ()}
-        places = sorted(place for place in told if place is not None)
-        late = list(present(ref.env, instant, places))
-        found = delete_files(ref.env, strays_of(ref, timeline, instant, late))
+        partitions = {stat.partition_path for stat in final.stats or ()}
+        places = sorted(place for place in partitions if place is not None)
+        late = list(find_files(ref.env, instant, places))
+        deleted = delete_files(ref.env, strays_of(ref, timeline, instant, late))
     if final.rounds + 1 < _ROUNDS:
         ref.env.storage.put(entry.path, encode_final(replace(final, rounds=final.rounds + 1)))
     else:
         other += delete_files(ref.env, [entry.path])
-    return found
+    return deleted
 
 
-def _old(facts: _Facts) -> Iterator[str]:
+def _find_old_paths(facts: _Facts) -> Iterator[str]:
     """What says nothing to anyone any more."""
     traces = facts.traces
     for entry in traces.completions:

@@ -15,7 +15,7 @@ from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime, is_instant_time
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.storage.storage import ObjectInfo
-from hoodoo.timeline.load import timeline_of
+from hoodoo.timeline.load import parse_timeline
 from hoodoo.timeline.timeline import Timeline
 
 
@@ -40,37 +40,37 @@ def load_traces(env: Env, where: TimelinePaths) -> Traces:
     """The traces of a table, in one listing."""
     entries = list(env.storage.list(paths.META, recursive=True))
     return Traces(
-        timeline=timeline_of(entries, where),
-        heartbeats=dict(_by_instant(entries, paths.HEARTBEATS)),
-        marked=frozenset(time for time, _ in _below(entries, paths.MARKERS)),
-        completions=[entry for _, entry in _below(entries, paths.COMPLETIONS)],
-        finals=dict(_by_instant(entries, paths.FINALS)),
-        notes=dict(_by_instant(entries, paths.SWEEPS)),
-        staged=_in(entries, paths.STAGED),
-        probes=_in(entries, paths.PROBES),
+        timeline=parse_timeline(entries, where),
+        heartbeats=dict(_select_by_name(entries, paths.HEARTBEATS)),
+        marked=frozenset(time for time, _ in _select_by_directory(entries, paths.MARKERS)),
+        completions=[entry for _, entry in _select_by_directory(entries, paths.COMPLETIONS)],
+        finals=dict(_select_by_name(entries, paths.FINALS)),
+        notes=dict(_select_by_name(entries, paths.SWEEPS)),
+        staged=_select_directory(entries, paths.STAGED),
+        probes=_select_directory(entries, paths.PROBES),
         latest_ms=max((entry.modified_ms for entry in entries), default=0),
     )
 
 
-def _in(entries: Sequence[ObjectInfo], directory: str) -> list[ObjectInfo]:
+def _select_directory(entries: Sequence[ObjectInfo], directory: str) -> list[ObjectInfo]:
     below = f"{directory}/"
     return [entry for entry in entries if entry.path.startswith(below)]
 
 
-def _below(
+def _select_by_directory(
     entries: Sequence[ObjectInfo], directory: str
 ) -> Iterator[tuple[InstantTime, ObjectInfo]]:
     """Objects in the sub-directories of instants."""
-    for entry in _in(entries, directory):
+    for entry in _select_directory(entries, directory):
         name = entry.path[len(directory) + 1 :].partition("/")[0]
         if is_instant_time(name):
             yield InstantTime(name), entry
 
 
-def _by_instant(
+def _select_by_name(
     entries: Sequence[ObjectInfo], directory: str
 ) -> Iterator[tuple[InstantTime, ObjectInfo]]:
     """Objects that have the name of an instant."""
-    for time, entry in _below(entries, directory):
+    for time, entry in _select_by_directory(entries, directory):
         if entry.path == f"{directory}/{time}":
             yield time, entry

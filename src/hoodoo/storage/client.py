@@ -79,8 +79,8 @@ def writer(place: TableUri, options: Mapping[str, str], timeout_s: float) -> Cli
 
 def large_timeout_s(limit_s: float | None) -> float:
     """How long the upload of a large object takes at most, where this limit is wanted."""
-    wanted_s = _LARGE_TIMEOUT_S if limit_s is None else limit_s
-    return min(max(wanted_s, SMALL_TIMEOUT_S), _LARGE_TIMEOUT_S)
+    limit_or_default_s = _LARGE_TIMEOUT_S if limit_s is None else limit_s
+    return min(max(limit_or_default_s, SMALL_TIMEOUT_S), _LARGE_TIMEOUT_S)
 
 
 def read(path: str, request: Callable[[], Result]) -> Result:
@@ -92,7 +92,7 @@ def read(path: str, request: Callable[[], Result]) -> Result:
         except _FAILURES as error:
             # The client repeats requests, but not those whose listing breaks off half-way.
             if repeats == 0 or "response body error" not in str(error):
-                raise _typed(path, error, writing=False) from error
+                raise _translate_error(path, error, writing=False) from error
             repeats -= 1
 
 
@@ -107,15 +107,15 @@ def write(path: str, request: Callable[[], Result], deadline: Deadline = NEVER) 
         try:
             return request()
         except _FAILURES as error:
-            if not _was_turned_away(str(error)):
-                raise _typed(path, error, writing=True) from error
+            if not _is_turned_away(str(error)):
+                raise _translate_error(path, error, writing=True) from error
             pause_s = next(pauses, math.inf) * (0.5 + random.random())
             if pause_s == math.inf or pause_s > deadline.left_s():
                 raise StorageError(path, f"the store is busy or away: {_reason(error)}") from error
         time.sleep(pause_s)
 
 
-def _was_turned_away(text: str) -> bool:
+def _is_turned_away(text: str) -> bool:
     """Whether the store certainly did nothing, but may do it if asked again."""
     if "kind: Connect," in text:
         return True
@@ -125,7 +125,7 @@ def _was_turned_away(text: str) -> bool:
     return code is not None and code[1] in _THROTTLED
 
 
-def _typed(path: str, error: Exception, *, writing: bool) -> StorageError:
+def _translate_error(path: str, error: Exception, *, writing: bool) -> StorageError:
     text = str(error)
     match = _STATUS.search(text)
     status = int(match[1]) if match else None

@@ -28,7 +28,7 @@ class Draft:
 
     def __init__(self, directory: str) -> None:
         self.name = f"{directory}/{uuid.uuid4().hex}"
-        self.file = retrying(self._open, making=directory)
+        self.file = retry_with_directory(self._open, making=directory)
         fcntl.flock(self.file, fcntl.LOCK_EX)
 
     def _open(self) -> BinaryIO:
@@ -67,13 +67,13 @@ def rename(
 ) -> None:
     """Give the draft the name of an object, over the version with this etag if one is given."""
     directory, name = os.path.split(target)
-    with opened(directory) as descriptor:
-        with locked(descriptor):
+    with open_directory(directory) as descriptor:
+        with lock_directory(descriptor):
             fits = if_match is None or etag_of(os.stat(name, dir_fd=descriptor)) == if_match
             if fits:
                 deadline.check(path)
                 os.rename(draft.name, name, dst_dir_fd=descriptor)
-        # The other version, too, is synced before it is told of: see `sync_found`.
+        # The other version, too, is synced before it is told of: see `sync_existing`.
         sync(descriptor, path)
     if not fits:
         raise PreconditionFailed(path)
@@ -88,7 +88,7 @@ def unlink(name: str, directory: int) -> bool:
     return True
 
 
-def retrying(action: Callable[[], Result], *, making: str) -> Result:
+def retry_with_directory(action: Callable[[], Result], *, making: str) -> Result:
     """The action's result, the directory made if it is missing (or vanishes meanwhile)."""
     for _ in range(_ATTEMPTS):
         try:
@@ -109,12 +109,12 @@ def make_directory(directory: str) -> None:
         make_directory(parent)
         with suppress(FileExistsError):
             os.mkdir(directory)
-    with opened(parent) as descriptor:
+    with open_directory(parent) as descriptor:
         os.fsync(descriptor)
 
 
 @contextmanager
-def opened(directory: str) -> Iterator[int]:
+def open_directory(directory: str) -> Iterator[int]:
     """A descriptor of the directory."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -124,7 +124,7 @@ def opened(directory: str) -> Iterator[int]:
 
 
 @contextmanager
-def locked(descriptor: int) -> Iterator[None]:
+def lock_directory(descriptor: int) -> Iterator[None]:
     """The directory's lock, waited for in bounded time: its holder may be a stopped process."""
     deadline = time.monotonic() + _LOCK_WITHIN_S
     while True:
@@ -147,25 +147,25 @@ def sync(descriptor: int, path: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        raise _not_synced(path, error) from error
+        raise _make_sync_error(path, error) from error
 
 
-def sync_found(path: str, target: str) -> None:
+def sync_existing(path: str, target: str) -> None:
     """Bring an object's directory to disk before a write is refused because of that object.
 
     It may be the writer's own, of a call whose sync failed: whoever then finds its own bytes
     there takes them for safe.
     """
     try:
-        with opened(os.path.dirname(target)) as descriptor:
+        with open_directory(os.path.dirname(target)) as descriptor:
             os.fsync(descriptor)
     except (FileNotFoundError, NotADirectoryError):
         return  # gone meanwhile
     except OSError as error:
-        raise _not_synced(path, error) from error
+        raise _make_sync_error(path, error) from error
 
 
-def _not_synced(path: str, error: OSError) -> OutcomeUnknown:
+def _make_sync_error(path: str, error: OSError) -> OutcomeUnknown:
     return OutcomeUnknown(path, f"there, but not synced to disk: {error.strerror}")
 
 

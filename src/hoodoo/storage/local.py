@@ -38,12 +38,12 @@ from hoodoo.storage.disk import (
     Draft,
     etag_of,
     is_locked,
-    locked,
-    opened,
+    lock_directory,
+    open_directory,
     rename,
-    retrying,
+    retry_with_directory,
     sync,
-    sync_found,
+    sync_existing,
     unlink,
 )
 from hoodoo.storage.storage import ObjectInfo, PublishedOnExit, Version
@@ -70,16 +70,16 @@ class LocalStorage:
         return f"file://{self._root}"
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
-        with _reading(prefix):
+        with _translate_read_errors(prefix):
             return iter(tuple(self._walk(check_directory(prefix), recursive)))
 
     def list_directories(self, prefix: str) -> Sequence[str]:
-        with _reading(prefix):
+        with _translate_read_errors(prefix):
             entries = self._scan(check_directory(prefix))
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def stat(self, path: str) -> ObjectInfo:
-        with _reading(path):
+        with _translate_read_errors(path):
             status = os.stat(self._full(path))
         if stat.S_ISDIR(status.st_mode):
             raise NotFound(path, "is a directory")
@@ -94,7 +94,7 @@ class LocalStorage:
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         check_range(path, start, length)
-        with _reading(path), open(self._full(path), "rb") as file:
+        with _translate_read_errors(path), open(self._full(path), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if start >= size:
                 return b""
@@ -103,7 +103,7 @@ class LocalStorage:
             return file.read(None if length is None else min(length, size))
 
     def read_version(self, path: str) -> Version:
-        with _reading(path), open(self._full(path), "rb") as file:
+        with _translate_read_errors(path), open(self._full(path), "rb") as file:
             # The open file is one version, whatever gets its name meanwhile. Of a foreign writer
             # that writes in place the etag is the older one, with which a replace fails.
             info = _info(path, os.fstat(file.fileno()))
@@ -114,13 +114,13 @@ class LocalStorage:
 
         self.stat(path)
         # A memory map reads Parquet no faster, and kills the process if the disk fails.
-        with _reading(path):
+        with _translate_read_errors(path):
             return pa.OSFile(self._full(path), mode="rb")
 
     def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
         deadline = Deadline.within(within_s)
         if self.exists(path):
-            sync_found(path, self._full(path))
+            sync_existing(path, self._full(path))
             raise AlreadyExists(path)
         with self._open_write(path, deadline) as stream:
             stream.write(data)
@@ -128,9 +128,11 @@ class LocalStorage:
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
         target = self._full(path)
-        with _writing(path), self._draft(data) as draft:
+        with _translate_write_errors(path), self._draft(data) as draft:
             _drop_checksum(target)
-            retrying(lambda: rename(draft, path, target), making=os.path.dirname(target))
+            retry_with_directory(
+                lambda: rename(draft, path, target), making=os.path.dirname(target)
+            )
             return draft.info(path)
 
     def replace(
@@ -142,9 +144,9 @@ class LocalStorage:
         except NotFound:
             raise PreconditionFailed(path) from None
         if present.etag != if_match:
-            sync_found(path, target)
+            sync_existing(path, target)
             raise PreconditionFailed(path)
-        with _writing(path), self._draft(data) as draft:
+        with _translate_write_errors(path), self._draft(data) as draft:
             _drop_checksum(target)
             try:
                 rename(draft, path, target, if_match=if_match, deadline=deadline)
@@ -154,11 +156,11 @@ class LocalStorage:
 
     def delete(self, path: str) -> None:
         directory, name = os.path.split(self._full(path))
-        with _writing(path):
+        with _translate_write_errors(path):
             _drop_checksum(f"{directory}/{name}")
             try:
-                with opened(directory) as descriptor:
-                    with locked(descriptor):
+                with open_directory(directory) as descriptor:
+                    with lock_directory(descriptor):
                         was_there = unlink(name, descriptor)
                     # What is gone already may be so by a call of ours whose sync failed.
                     sync(descriptor, path)
@@ -172,7 +174,7 @@ class LocalStorage:
 
     def _open_write(self, path: str, deadline: Deadline) -> LocalWrite:
         target = self._full(path)
-        with _writing(path):
+        with _translate_write_errors(path):
             return LocalWrite(path, target, Draft(f"{self._root}/{TEMPORARY}"), deadline)
 
     def stale_temporaries(self, *, older_than_ms: int = _ABANDONED_MS) -> Sequence[str]:
@@ -181,13 +183,13 @@ class LocalStorage:
         A writer holds a lock on its file; the age covers the moment before it has it.
         """
         horizon_ns = time.time_ns() - older_than_ms * 1_000_000
-        found = []
-        with _reading(TEMPORARY):
+        temporaries = []
+        with _translate_read_errors(TEMPORARY):
             for entry in self._scan(TEMPORARY):
                 with suppress(FileNotFoundError):
                     if entry.stat().st_mtime_ns <= horizon_ns and not is_locked(entry.path):
-                        found.append(f"{TEMPORARY}/{entry.name}")
-        return found
+                        temporaries.append(f"{TEMPORARY}/{entry.name}")
+        return temporaries
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{check_path(path)}"
@@ -196,12 +198,12 @@ class LocalStorage:
         """Entries of a directory, without our temporary files; none if there is no such one."""
         try:
             with os.scandir(f"{self._root}/{directory}") as entries:
-                found = [entry for entry in entries if is_text(entry.name)]
+                entries_here = [entry for entry in entries if is_text(entry.name)]
         except (FileNotFoundError, NotADirectoryError):
             return []
         if directory == OWN:
-            found = [entry for entry in found if entry.name != "tmp"]
-        return found
+            entries_here = [entry for entry in entries_here if entry.name != "tmp"]
+        return entries_here
 
     def _walk(self, directory: str, recursive: bool) -> Iterator[ObjectInfo]:
         above = f"{directory}/" if directory else ""
@@ -260,7 +262,7 @@ class LocalWrite(PublishedOnExit):
     def write(self, data: bytes | memoryview) -> int:
         if self._closed:
             raise StorageError(self._path, "write to a closed stream")
-        with _writing(self._path):
+        with _translate_write_errors(self._path):
             return self._draft.file.write(data)
 
     def flush(self) -> None:
@@ -277,19 +279,21 @@ class LocalWrite(PublishedOnExit):
         """Close, and say what was made."""
         self._closed = True
         directory = os.path.dirname(self._target)
-        with _writing(self._path):
+        with _translate_write_errors(self._path):
             try:
                 self._draft.seal()
                 self._deadline.check(self._path)  # the disk may have taken its time for that
-                retrying(lambda: os.link(self._draft.name, self._target), making=directory)
+                retry_with_directory(
+                    lambda: os.link(self._draft.name, self._target), making=directory
+                )
             except FileExistsError:
                 if os.path.isdir(self._target):
                     raise StorageError(self._path, "a directory has this name") from None
-                sync_found(self._path, self._target)
+                sync_existing(self._path, self._target)
                 raise AlreadyExists(self._path) from None
             finally:
                 self._draft.discard()
-            with opened(directory) as descriptor:
+            with open_directory(directory) as descriptor:
                 sync(descriptor, self._path)
         return self._draft.info(self._path)
 
@@ -303,7 +307,7 @@ class LocalWrite(PublishedOnExit):
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def _translate_read_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
@@ -315,7 +319,7 @@ def _reading(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(path: str) -> Iterator[None]:
+def _translate_write_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

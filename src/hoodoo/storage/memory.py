@@ -45,9 +45,9 @@ class _Store:
         if key not in self.objects:
             insort(self.keys, key)
         info = ObjectInfo(key, len(data), self.now_ms(), f"v{next(self.versions)}")
-        made = _Object(bytes(data), info)
-        self.objects[key] = made
-        return made
+        stored = _Object(bytes(data), info)
+        self.objects[key] = stored
+        return stored
 
 
 _stores: dict[str, _Store] = {}
@@ -118,12 +118,12 @@ class MemoryStorage:
         with self._store.lock:
             if key in self._store.objects:
                 raise AlreadyExists(path)
-            return _written(path, self._store.write(key, data))
+            return _make_info(path, self._store.write(key, data))
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
         key = self._prefix + check_path(path)
         with self._store.lock:
-            return _written(path, self._store.write(key, data))
+            return _make_info(path, self._store.write(key, data))
 
     def replace(
         self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
@@ -133,7 +133,7 @@ class MemoryStorage:
             present = self._store.objects.get(key)
             if present is None or present.info.etag != if_match:
                 raise PreconditionFailed(path)
-            return _written(path, self._store.write(key, data))
+            return _make_info(path, self._store.write(key, data))
 
     def delete(self, path: str) -> None:
         key = self._prefix + check_path(path)
@@ -183,7 +183,7 @@ class MemoryStorage:
         return replace(info, path=info.path[len(self._prefix) :]) if self._prefix else info
 
 
-def _written(path: str, stored: _Object) -> ObjectInfo:
+def _make_info(path: str, stored: _Object) -> ObjectInfo:
     return ObjectInfo(path, len(stored.data), 0, stored.info.etag)
 
 

@@ -183,8 +183,8 @@ class ObjectStorage:
         def put() -> Any:
             return client.put(path, data, mode=mode, use_multipart=False)
 
-        made = write(path, put, deadline)
-        return ObjectInfo(path, len(data), 0, _etag(made))
+        result = write(path, put, deadline)
+        return ObjectInfo(path, len(data), 0, _etag(result))
 
     def _tail(self, path: str) -> tuple[int, memoryview]:
         """Size and last bytes of an object, in one request where the store can."""

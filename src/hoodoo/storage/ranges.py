@@ -48,9 +48,9 @@ class RangeReader:
 
     def read(self, length: int | None = None) -> bytes | memoryview:
         """The next bytes, fewer only at the end."""
-        wanted = self._size if length is None or length < 0 else length
+        count = self._size if length is None or length < 0 else length
         start = min(self._at, self._size)
-        end = min(start + wanted, self._size)
+        end = min(start + count, self._size)
         data = self._get(start, end)
         self._at = end
         return data

@@ -59,10 +59,10 @@ class TracedStorage:
         return self._inner.uri
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
-        def listed() -> Iterator[ObjectInfo]:
+        def list_inner() -> Iterator[ObjectInfo]:
             return self._inner.list(prefix, recursive=recursive)
 
-        return self._do("list", prefix, listed)
+        return self._do("list", prefix, list_inner)
 
     def list_directories(self, prefix: str) -> Sequence[str]:
         return self._do("list_directories", prefix, lambda: self._inner.list_directories(prefix))
@@ -87,10 +87,10 @@ class TracedStorage:
         )
 
     def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
-        def created() -> ObjectInfo:
+        def create_inner() -> ObjectInfo:
             return self._inner.create(path, data, within_s=within_s)
 
-        return self._do("create", path, created, _size)
+        return self._do("create", path, create_inner, _size)
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
         return self._do("put", path, lambda: self._inner.put(path, data), _size)
@@ -98,10 +98,10 @@ class TracedStorage:
     def replace(
         self, path: str, data: bytes, *, if_match: str, within_s: float | None = None
     ) -> ObjectInfo:
-        def replaced() -> ObjectInfo:
+        def replace_inner() -> ObjectInfo:
             return self._inner.replace(path, data, if_match=if_match, within_s=within_s)
 
-        return self._do("replace", path, replaced, _size)
+        return self._do("replace", path, replace_inner, _size)
 
     def delete(self, path: str) -> None:
         self._do("delete", path, lambda: self._inner.delete(path))

@@ -58,7 +58,7 @@ def path_text(path: object) -> str:
 def parse_uri(uri: str) -> TableUri:
     """The place that a plain path or URI means. Raises `ConfigError`."""
     if not uri or "\0" in uri or not is_text(uri):
-        raise _bad(uri, "not a path or URI")
+        raise _make_config_error(uri, "not a path or URI")
     match = _SCHEME.match(uri)
     if match is None:
         return _file(uri, uri.removeprefix("file:"))
@@ -68,14 +68,14 @@ def parse_uri(uri: str) -> TableUri:
     if scheme == "file":
         return _file(uri, rest.removeprefix("localhost"))
     if scheme != "memory" and scheme not in _OBJECT_SCHEMES:
-        raise _bad(uri, f"unknown scheme {scheme!r}")
+        raise _make_config_error(uri, f"unknown scheme {scheme!r}")
     place, _, path = rest.partition("/")
     path = path.rstrip("/")
     if not place or (scheme == "abfss") != ("@" in place):
-        wanted = "container@account.host" if scheme == "abfss" else "a name"
-        raise _bad(uri, f"{wanted} must follow {scheme}://")
+        expected = "container@account.host" if scheme == "abfss" else "a name"
+        raise _make_config_error(uri, f"{expected} must follow {scheme}://")
     if path and _has_bad_segment(path):
-        raise _bad(uri, "empty, '.' and '..' are no path segments")
+        raise _make_config_error(uri, "empty, '.' and '..' are no path segments")
     return TableUri(scheme, place, path)
 
 
@@ -128,7 +128,7 @@ def is_text(name: str) -> bool:
 
 def _file(uri: str, path: str) -> TableUri:
     if not path or (uri.lower().startswith("file:") and not path.startswith("/")):
-        raise _bad(uri, "a file URI needs an absolute path and no host")
+        raise _make_config_error(uri, "a file URI needs an absolute path and no host")
     # abspath keeps two leading slashes, which POSIX lets mean something special.
     return TableUri("file", "", "/" + os.path.abspath(path).lstrip("/"))
 
@@ -137,5 +137,5 @@ def _has_bad_segment(path: str) -> bool:
     return not _BAD_SEGMENTS.isdisjoint(path.split("/"))
 
 
-def _bad(uri: str, reason: str) -> ConfigError:
+def _make_config_error(uri: str, reason: str) -> ConfigError:
     return ConfigError(key="uri", value=uri, reason=reason)

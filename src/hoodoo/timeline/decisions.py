@@ -21,7 +21,7 @@ from hoodoo.format import properties as properties_codec
 from hoodoo.model import paths
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import State
-from hoodoo.timeline.head import content_of
+from hoodoo.timeline.head import read_content
 from hoodoo.timeline.resolve_unknown import create_once, delete_surely, replace_once
 from hoodoo.timeline.timeline import Timeline
 
@@ -47,26 +47,26 @@ def carry_out(env: Env, decision: Decision, *, within_s: float | None = None) ->
 
 
 def _create(env: Env, decision: Decision, within_s: float | None) -> bool:
-    data = content_of(env.storage, decision)
+    data = read_content(env.storage, decision)
     try:
         create_once(env, decision.path, data, within_s=within_s)
     except AlreadyExists:
         if env.storage.read(decision.path) != data:
             raise IllegalTransition(f"{decision.path} is there, with another content") from None
         return False
-    log.info("carried_out number=%d kind=%s path=%s", *told(decision))
+    log.info("carried_out number=%d kind=%s path=%s", *describe_decision(decision))
     return True
 
 
 def is_unfinished(env: Env, decision: Decision, timeline: Timeline) -> bool:
     """Whether a decision is to be carried out still, or was, and is not wanted any more."""
-    found = timeline.find(decision.instant)
+    instant = timeline.find(decision.instant)
     match decision.kind:
         case DecisionKind.REQUEST:
             is_archived = timeline.start is not None and decision.instant < timeline.start
-            return found is None and not is_archived
+            return instant is None and not is_archived
         case DecisionKind.COMPLETE:
-            return found is not None and found.state is State.INFLIGHT
+            return instant is not None and instant.state is State.INFLIGHT
         case DecisionKind.REMOVE:
             return env.storage.exists(decision.path)
         case DecisionKind.PROPERTIES:
@@ -81,22 +81,22 @@ def _has_properties(data: bytes, decision: Decision) -> bool:
 
 def _replace_properties(env: Env, decision: Decision) -> bool:
     """Whoever is faster has put the same bytes there, or those of a later decision."""
-    data = content_of(env.storage, decision)
+    data = read_content(env.storage, decision)
     while True:
         try:
-            present = env.storage.read_version(paths.PROPERTIES)
+            current = env.storage.read_version(paths.PROPERTIES)
         except NotFound:
             reason = "is gone; restore it from its backup"
             raise FormatError(reason, source=paths.PROPERTIES) from None
-        if _has_properties(present.data, decision):
+        if _has_properties(current.data, decision):
             return False
         try:
-            replace_once(env, paths.PROPERTIES, data, if_match=present.etag)
+            replace_once(env, paths.PROPERTIES, data, if_match=current.etag)
         except PreconditionFailed:
             continue
         return True
 
 
-def told(decision: Decision) -> tuple[int, str, str]:
+def describe_decision(decision: Decision) -> tuple[int, str, str]:
     """What the log says of a decision: number, kind and path."""
     return decision.number, decision.kind.value, decision.path

@@ -40,11 +40,11 @@ _PAUSE_S = 0.2
 def read_head(env: Env) -> Head:
     """The head as it is now."""
     try:
-        found = env.storage.read_version(paths.HEAD)
+        version = env.storage.read_version(paths.HEAD)
     except NotFound:
         return Head()
     with naming(paths.HEAD):
-        return Head(json_object.decode(found.data, Decision), found.etag)
+        return Head(json_object.decode(version.data, Decision), version.etag)
 
 
 def prepare_decision(
@@ -80,7 +80,7 @@ def prepare_decision(
     return replace(decision, staged=staged)
 
 
-def content_of(storage: Storage, decision: Decision) -> bytes:
+def read_content(storage: Storage, decision: Decision) -> bytes:
     """What the file of a decision is to hold. Raises `NotFound` if it was staged, and is gone."""
     with naming(paths.HEAD):
         if decision.staged is not None:
@@ -126,12 +126,12 @@ def take_head(env: Env, head: Head, decision: Decision, *, within_s: float) -> H
                     raise HeadMoved(decision.number, may_have_landed=False) from None
             except OutcomeUnknown:
                 is_sent = True
-            found = _look(env)
-            if found is None:
+            latest_head = _read_after_loss(env)
+            if latest_head is None:
                 continue
-            if found.decision == decision:
-                return found
-            if found.etag != head.etag:
+            if latest_head.decision == decision:
+                return latest_head
+            if latest_head.etag != head.etag:
                 raise HeadMoved(decision.number, may_have_landed=True)
     except KeyboardInterrupt as error:  # it may have come while a request was under way
         raise OutcomeUnknown(paths.HEAD, "interrupted; it may have landed") from error
@@ -148,7 +148,7 @@ def _send(env: Env, head: Head, data: bytes, *, within_s: float) -> str:
     return env.storage.replace(paths.HEAD, data, if_match=head.etag, within_s=within_s).etag
 
 
-def _look(env: Env) -> Head | None:
+def _read_after_loss(env: Env) -> Head | None:
     """The head, after a request that got no answer; None if the store does not tell now."""
     try:
         return read_head(env)

@@ -18,7 +18,7 @@ def load_history(
         if any(True for _ in env.storage.list(paths.history)):
             raise Unsupported("the archived timeline of table version 6 is not read")
         return []
-    found: dict[tuple[str, str], lsm.ArchivedInstant] = {}
+    archived: dict[tuple[str, str], lsm.ArchivedInstant] = {}
     for name in _live_files(env, paths):
         parts = parse_history_file(name)
         if parts is None:
@@ -29,8 +29,8 @@ def load_history(
         data = env.storage.read(path)
         with naming(path):
             for instant in lsm.decode_instants(data):
-                found[instant.requested_time, instant.action.value] = instant
-    return sorted(found.values(), key=lambda instant: instant.requested_time)
+                archived[instant.requested_time, instant.action.value] = instant
+    return sorted(archived.values(), key=lambda instant: instant.requested_time)
 
 
 def _live_files(env: Env, paths: TimelinePaths) -> list[str]:

@@ -23,18 +23,18 @@ _parsed = lru_cache(maxsize=1 << 16)(parse_instant)
 
 def load_timeline(env: Env, paths: TimelinePaths) -> Timeline:
     """The active timeline as it is now: one listing, no file is read."""
-    return timeline_of(env.storage.list(paths.active), paths)
+    return parse_timeline(env.storage.list(paths.active), paths)
 
 
-def timeline_of(entries: Iterable[ObjectInfo], paths: TimelinePaths) -> Timeline:
+def parse_timeline(entries: Iterable[ObjectInfo], paths: TimelinePaths) -> Timeline:
     """The active timeline in a listing, which may have other files too."""
-    found = []
+    instants = []
     for entry in entries:
         directory, _, name = entry.path.rpartition("/")
         instant = _parsed(name, layout=paths.layout) if directory == paths.active else None
         if instant is not None:
-            found.append(instant)
-    return Timeline.of(found)
+            instants.append(instant)
+    return Timeline.of(instants)
 
 
 def instant_path(paths: TimelinePaths, instant: Instant) -> str:
@@ -59,14 +59,14 @@ def load_rollback_targets(
     env: Env, paths: TimelinePaths, pending: Iterable[Instant]
 ) -> dict[InstantTime, InstantTime]:
     """What the rollbacks among these pending instants are about: instant -> rollback."""
-    found = {}
+    targets = {}
     for rollback in pending:
         if rollback.action is Action.ROLLBACK:
             plan = read_plan(env, paths, rollback)
             if isinstance(plan, RollbackPlan) and plan.instant_to_rollback is not None:
                 target = InstantTime(plan.instant_to_rollback.commit_time)
-                found[target] = rollback.requested_time
-    return found
+                targets[target] = rollback.requested_time
+    return targets
 
 
 def read_commit(env: Env, paths: TimelinePaths, instant: Instant) -> CommitMetadata:

@@ -84,7 +84,7 @@ def _resolve(
         except OutcomeUnknown:
             is_unknown = True
         except (AlreadyExists, PreconditionFailed):
-            etag = _etag_of(env, path, data) if is_unknown else None
+            etag = _read_own_etag(env, path, data) if is_unknown else None
             if etag is None:
                 raise
             return etag  # of the one whose answer was lost
@@ -95,12 +95,12 @@ def _resolve(
     raise OutcomeUnknown(path)
 
 
-def _etag_of(env: Env, path: str, data: bytes) -> str | None:
+def _read_own_etag(env: Env, path: str, data: bytes) -> str | None:
     """The etag of an object if these are its bytes."""
     try:
-        found = env.storage.read_version(path)
+        version = env.storage.read_version(path)
     except NotFound:
         return None
     except StorageError as error:
         raise OutcomeUnknown(path, f"no answer, and then {error}") from error
-    return found.etag if found.data == data else None
+    return version.etag if version.data == data else None

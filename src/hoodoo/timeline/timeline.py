@@ -17,13 +17,13 @@ class Timeline:
     instants: tuple[Instant, ...] = ()
 
     @classmethod
-    def of(cls, found: Iterable[Instant]) -> Timeline:
+    def of(cls, instants: Iterable[Instant]) -> Timeline:
         """Collapse the files of each instant into one instant.
 
         A compaction completes as a commit, so actions are compared by what they complete as.
         """
         highest: dict[tuple[InstantTime, Action], Instant] = {}
-        for instant in found:
+        for instant in instants:
             key = (instant.requested_time, instant.action.completed_as)
             known = highest.get(key)
             if known is None or instant.state.rank > known.state.rank:
@@ -46,11 +46,11 @@ class Timeline:
 
     @cached_property
     def _by_requested(self) -> dict[InstantTime, Instant]:
-        found: dict[InstantTime, Instant] = {}
+        by_time: dict[InstantTime, Instant] = {}
         for instant in self.instants:
-            if instant.action is not Action.SAVEPOINT or instant.requested_time not in found:
-                found[instant.requested_time] = instant
-        return found
+            if instant.action is not Action.SAVEPOINT or instant.requested_time not in by_time:
+                by_time[instant.requested_time] = instant
+        return by_time
 
     @cached_property
     def completed(self) -> Timeline:

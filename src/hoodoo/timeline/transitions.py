@@ -35,7 +35,7 @@ def start(txn: Txn, instant: Instant, metadata: codec.Metadata | None = None) ->
     Needs: a Txn.
     Order: inflight file, put-if-absent.
     """
-    inflight = _moved(instant, State.INFLIGHT)
+    inflight = _change_state(instant, State.INFLIGHT)
     _create(txn, inflight, metadata)
     return inflight
 
@@ -47,7 +47,7 @@ def completion(txn: Txn, instant: Instant) -> Instant:
     """
     refuse_moved(txn, instant)
     return replace(
-        _moved(instant, State.COMPLETED),
+        _change_state(instant, State.COMPLETED),
         action=instant.action.completed_as,
         completion_time=new_time(txn, after=instant.requested_time),
     )
@@ -68,17 +68,17 @@ def remove(txn: Txn, instant: Instant, *, keep_plan: bool = False) -> None:
 
 def refuse_moved(txn: Txn, instant: Instant) -> None:
     """Fail unless an instant is on the timeline in the state that the caller knows."""
-    present = txn.timeline.find(instant.requested_time)
-    if present is not None and present.is_completed:
+    current = txn.timeline.find(instant.requested_time)
+    if current is not None and current.is_completed:
         raise AlreadyCommitted(f"instant {instant.requested_time} is already completed")
-    if present is None or present.state is not instant.state:
+    if current is None or current.state is not instant.state:
         raise IllegalTransition(
-            f"instant {instant.requested_time} is {present.state.value if present else 'gone'}, "
+            f"instant {instant.requested_time} is {current.state.value if current else 'gone'}, "
             f"not {instant.state.value}"
         )
 
 
-def _moved(instant: Instant, state: State) -> Instant:
+def _change_state(instant: Instant, state: State) -> Instant:
     if (instant.state, state) not in LEGAL_TRANSITIONS:
         raise IllegalTransition(f"{instant} cannot become {state.value}")
     return replace(instant, state=state)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from hoodoo.concurrency.conflict import Kind, Mine, Overwritten, Touch, touched_by
+from hoodoo.concurrency.conflict import Kind, Mine, Overwrites, Touch, collect_touches
 from hoodoo.format.schema import without_meta_fields
 from hoodoo.index import Index, index_of
 from hoodoo.index.index import Assigned, Room
@@ -69,19 +69,19 @@ class Assignment:
     schema: pa.Schema
     writes: Sequence[FileGroupWrite] = ()
     replaced: Replaced = field(default_factory=dict)
-    overwrites: Overwritten = frozenset()
+    overwrites: Overwrites = frozenset()
 
     def mine(self, time: InstantTime) -> Mine:
         """What this write is going to do to the table, once it has an instant."""
-        touched = {write.group: _TOUCHES[write.kind] for write in self.writes}
-        touched.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
-        return Mine(time, Kind.INGESTION, touched, self.overwrites)
+        touches = {write.group: _TOUCHES[write.kind] for write in self.writes}
+        touches.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
+        return Mine(time, Kind.INGESTION, touches, self.overwrites)
 
     def done(self, time: InstantTime, stats: Sequence[WriteStat]) -> Mine:
         """What this write did to the table."""
-        touched = touched_by(CommitMetadata(partition_to_write_stats=by_partition(stats)))
-        touched.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
-        return Mine(time, Kind.INGESTION, touched, self.overwrites)
+        touches = collect_touches(CommitMetadata(partition_to_write_stats=by_partition(stats)))
+        touches.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
+        return Mine(time, Kind.INGESTION, touches, self.overwrites)
 
     def _replaced_groups(self) -> Iterator[FileGroupId]:
         for partition, file_ids in self.replaced.items():
@@ -97,7 +97,7 @@ def assign(
     there: of the partitions that get rows, or of the whole table.
     """
     snapshot, slices = target.snapshot, target.snapshot.slices()
-    overwrites: Overwritten = frozenset()
+    overwrites: Overwrites = frozenset()
     replaced: Replaced = {}
     if operation in _OVERWRITES:
         is_whole = operation is OperationType.INSERT_OVERWRITE_TABLE

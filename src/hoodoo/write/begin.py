@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hoodoo.concurrency.conflict import Mine, Other
 from hoodoo.concurrency.gate import Attempt
-from hoodoo.concurrency.heartbeat import open_instant, read_beat
+from hoodoo.concurrency.heartbeat import open_instant, read_heartbeat
 from hoodoo.concurrency.others import refuse_conflicts
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import CONFLICT_STRATEGY, ConflictStrategy
@@ -89,7 +89,7 @@ def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline
 
     def owner_of(other: InstantTime) -> str | None:
         try:
-            beat = read_beat(ref.env, other)
+            beat = read_heartbeat(ref.env, other)
         except NotFound:
             return None
         return str(beat) if beat else None

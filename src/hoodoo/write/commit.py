@@ -73,7 +73,7 @@ def commit(
     schema_then = _schema_then(ref, assignment)  # what needs no lock is done before it is taken
     guard = KeyGuard(ref, assignment, begun.time, stats, engine)
 
-    def settle() -> CommitMetadata:
+    def prepare_metadata() -> CommitMetadata:
         _refuse_changed(ref)
         others = check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
         schema = rebase_schema(mine, schema_json, others, planned_on=schema_then)
@@ -87,7 +87,7 @@ def commit(
         unseen = ()
         try:
             with transaction(ref, "commit") as txn:
-                return publish(txn, begun.attempt, settle)
+                return publish(txn, begun.attempt, prepare_metadata)
         except LookOutside as due:
             unseen = due.others
         except LeaseLost as error:  # nothing was decided: all is asked again under a new lock

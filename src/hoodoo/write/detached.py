@@ -21,11 +21,11 @@ from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import CommitUnknown, HeartbeatLost, Unsupported
 from hoodoo.index import index_of
-from hoodoo.model.attempt import Beat
+from hoodoo.model.attempt import HeartbeatBody
 from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import Instant
 from hoodoo.model.stats import WriteStat
-from hoodoo.recovery.recover import abandon, before_write
+from hoodoo.recovery.recover import abandon, recover_before_write
 from hoodoo.rows.hashes import text_hashes
 from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
@@ -47,7 +47,7 @@ class Detached:
     """A write that has begun, on its way from process to process."""
 
     instant: Instant
-    beat: Beat
+    beat: HeartbeatBody
     assignment: Assignment
     context: WriteContext
 
@@ -74,7 +74,7 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
     refuse_options(ref.given, ref.properties, ref.uri, OperationType.BULK_INSERT)
     ref = reopen_for_writing(ref)
     _refuse_unsuited(ref)
-    before_write(ref)
+    recover_before_write(ref)
     snapshot = Target.load(ref).snapshot
     _, schema = prepare(ref, checked_table(incoming.empty_table()), snapshot.schema)
     # The file groups that are there matter no more, and need not travel.
@@ -83,7 +83,7 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
     heartbeat = begun.attempt.heartbeat
     heartbeat.stop()
     context = context_of(ref, begun, repeats=True)
-    return Detached(begun.attempt.instant, heartbeat.attempt, assignment, context)
+    return Detached(begun.attempt.instant, heartbeat.body, assignment, context)
 
 
 def _refuse_unsuited(ref: TableRef) -> None:

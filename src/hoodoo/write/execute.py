@@ -144,7 +144,7 @@ def previous_reads(
 
 def context_of(ref: TableRef, begun: Begun, *, repeats: bool) -> WriteContext:
     """What all handles of a write share, once it has its instant."""
-    assignment, attempt = begun.assignment, begun.attempt.heartbeat.attempt
+    assignment, attempt = begun.assignment, begun.attempt.heartbeat.body
     full = with_meta_fields(assignment.schema)
     return WriteContext(
         ref=ref,

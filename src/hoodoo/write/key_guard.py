@@ -185,7 +185,7 @@ def added_slices(others: Sequence[Other]) -> list[FileSlice]:
     """
     completed = [other for other in others if other.instant.is_completed]
     gone = {
-        group for other in completed for group, how in other.touched.items() if how is Touch.REPLACE
+        group for other in completed for group, how in other.touches.items() if how is Touch.REPLACE
     }
     files = [file for other in completed for file in other.added]
     groups = file_groups(files, _visibility(completed), by_completion=True)

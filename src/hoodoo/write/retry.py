@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hoodoo.config.concurrency import CONFLICT_RETRIES
 from hoodoo.errors import WriteConflict
 from hoodoo.model.commit import OperationType
-from hoodoo.recovery.recover import before_write
+from hoodoo.recovery.recover import recover_before_write
 from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
@@ -27,7 +27,7 @@ def run_with_retries(
     refuse_options(ref.given, ref.properties, ref.uri, operation)
     retries, retry = ref.config.get(CONFLICT_RETRIES), 0
     present = reopen_for_writing(ref)
-    before_write(present)
+    recover_before_write(present)
     while True:
         try:
             return write(present)

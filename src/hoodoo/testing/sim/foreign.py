@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodoo.concurrency.locks import held
+from hoodoo.concurrency.locks import hold_lock
 from hoodoo.concurrency.markers import load_markers
 from hoodoo.env import Env
 from hoodoo.errors import NotFound
@@ -63,7 +63,7 @@ class ForeignEngine:
 
         Raises `ForeignRefused`; then the instant stays, for whoever cleans up.
         """
-        with held(self.ref, "hudi"):
+        with hold_lock(self.ref, "hudi"):
             known = self.ref.load_timeline()
             time = self._new_time(known)
             instant = Instant(time, Action.COMMIT, State.REQUESTED)
@@ -79,7 +79,7 @@ class ForeignEngine:
         self._put(inflight, codec.encode(_metadata(planned)))
         stat = self._write(slice_, rows, time)
         self.env.clock.sleep(_WORK_S * self.env.ids.jitter())
-        with held(self.ref, "hudi"):
+        with hold_lock(self.ref, "hudi"):
             now = self.ref.load_timeline()
             self._refuse_conflicts(known, now, slice_.group, time)
             if now.find(time) != inflight:
@@ -94,7 +94,7 @@ class ForeignEngine:
 
     def roll_back_dead(self) -> list[InstantTime]:
         """Roll back, under the lock, every write whose heartbeat is old by this engine's clock."""
-        with held(self.ref, "hudi"):
+        with hold_lock(self.ref, "hudi"):
             timeline = self.ref.load_timeline()
             dead = [
                 instant

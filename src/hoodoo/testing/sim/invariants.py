@@ -17,7 +17,7 @@ from hoodoo.format import lease as lease_codec
 from hoodoo.format import timeline as codec
 from hoodoo.format.lease import Lease
 from hoodoo.model import paths
-from hoodoo.model.attempt import Beat
+from hoodoo.model.attempt import HeartbeatBody
 from hoodoo.model.commit import CommitMetadata, RollbackMetadata
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.files import FileGroupId, made_by, parse_data_file
@@ -30,7 +30,7 @@ from hoodoo.testing.sim.faults import Operation
 from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.trace import Step, process_of
 from hoodoo.testing.sim.world import World
-from hoodoo.timeline.head import content_of
+from hoodoo.timeline.head import read_content
 
 TIMELINE = TimelinePaths.of(2)
 FOREIGN = "hudi"
@@ -215,7 +215,7 @@ class Guard:
     world: World
     is_mixed: bool = False
     """Whether engines that know no head are at work, beside which a moment may be wrong."""
-    beats: dict[str, tuple[Beat | None, int]] = field(default_factory=dict)
+    beats: dict[str, tuple[HeartbeatBody | None, int]] = field(default_factory=dict)
     begun: set[InstantTime] = field(default_factory=set)
     """Every instant that was ever on the timeline."""
     lease: tuple[Lease, int] | None = None
@@ -258,7 +258,9 @@ class Guard:
         if before[0].owner != beat.owner:
             self._refuse_alive(path, before, info.modified_ms)
 
-    def _refuse_alive(self, path: str, before: tuple[Beat | None, int], now_ms: int) -> None:
+    def _refuse_alive(
+        self, path: str, before: tuple[HeartbeatBody | None, int], now_ms: int
+    ) -> None:
         beat, beaten_ms = before
         if now_ms < beaten_ms:
             return  # the store's clock went back, and nobody can tell
@@ -266,7 +268,7 @@ class Guard:
             raise Violation(f"{path} was taken from {beat}, {now_ms - beaten_ms} ms after its beat")
 
     def _refuse_silenced(
-        self, operation: Operation, before: tuple[Beat | None, int] | None
+        self, operation: Operation, before: tuple[HeartbeatBody | None, int] | None
     ) -> None:
         """Nobody deletes the heartbeat of someone else who lives, and is at work."""
         if before is None or before[0] is None or before[0].host == sender_of(operation):
@@ -300,7 +302,7 @@ class Guard:
         is_request = decision.kind is DecisionKind.REQUEST
         if not is_request or not decision.path.endswith(".rollback.requested"):
             return
-        plan = codec.decode(content_of(self.store, decision), Action.ROLLBACK, State.REQUESTED)
+        plan = codec.decode(read_content(self.store, decision), Action.ROLLBACK, State.REQUESTED)
         assert isinstance(plan, RollbackPlan)
         assert plan.instant_to_rollback is not None
         path = paths.heartbeat(InstantTime(plan.instant_to_rollback.commit_time))
@@ -342,8 +344,8 @@ def is_foreign(operation: Operation) -> bool:
     return sender_of(operation).startswith(FOREIGN)
 
 
-def _beat(data: bytes) -> Beat | None:
+def _beat(data: bytes) -> HeartbeatBody | None:
     try:
-        return json_object.decode(data, Beat)
+        return json_object.decode(data, HeartbeatBody)
     except FormatError:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
-from hoodoo.concurrency.locks import held
+from hoodoo.concurrency.locks import hold_lock
 from hoodoo.env import Env
 from hoodoo.errors import HoodooError
 from hoodoo.testing.sim.faults import Kind
@@ -155,7 +155,7 @@ class MootRollback(Mixed):
     def _request(self, env: Env) -> None:
         env.clock.sleep(2 * env.ids.jitter())
         engine = self.engine(env)
-        with held(engine.ref, "hudi"):
+        with hold_lock(engine.ref, "hudi"):
             engine.request_rollback(engine.ref.load_timeline().commits.instants[-1])
 
     def _mend(self, world: World) -> None:

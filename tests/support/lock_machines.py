@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hoodoo.concurrency.lock_protocol import Lock
-from hoodoo.concurrency.locks import lock_of
+from hoodoo.concurrency.locks import make_lock
 from hoodoo.env import Env
 from hoodoo.format.lease import Lease, decode
 from hoodoo.model import paths
@@ -13,7 +13,7 @@ from hoodoo.storage.memory import MemoryStorage
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import TableRef, open_ref
 from support.hand_clock import HandClock, HandIds, World
-from support.lossy import LossyStorage
+from support.lossy_storage import LossyStorage
 
 VALIDITY_S = 60
 PUBLISH_S = 10
@@ -39,8 +39,8 @@ class Machines:
 
     def open(self, host: str, *, wall_ms: int = 0, **settings: object) -> TableRef:
         """The table on a machine of its own, whose wall clock is so far off."""
-        clock = self.world.machine(wall_ms)
-        env = Env(LossyStorage(self.store), clock, HandIds(host))
+        clock_of = self.world.machine(wall_ms)
+        env = Env(LossyStorage(self.store), clock_of, HandIds(host))
         keys = {f"hoodie.write.lock.{k.replace('__', '.')}": v for k, v in settings.items()}
         return open_ref(self.store.uri, {**self.options, **keys}, env)
 
@@ -49,21 +49,21 @@ class Machines:
         return decode(self.store.read(self.path))
 
 
-def lossy(ref: TableRef) -> LossyStorage:
+def lossy_storage_of(ref: TableRef) -> LossyStorage:
     """The store as this machine reaches it."""
     assert isinstance(ref.env.storage, LossyStorage)
     return ref.env.storage
 
 
-def clock(ref: TableRef) -> HandClock:
+def clock_of(ref: TableRef) -> HandClock:
     """The clock of this machine."""
     assert isinstance(ref.env.clock, HandClock)
     return ref.env.clock
 
 
-def taken(ref: TableRef, phase: str = "commit") -> Lock:
+def take_lock(ref: TableRef, phase: str = "commit") -> Lock:
     """The table's lock, which must be free."""
-    lock = lock_of(ref, phase)
+    lock = make_lock(ref, phase)
     assert lock.try_acquire() is None
     return lock
 

@@ -39,7 +39,7 @@ def model(first: int, count: int, v: int) -> Model:
     return {str(n): (f"p{n % PARTITIONS}", v) for n in range(first, first + count)}
 
 
-class Scene:
+class WriteUnderFaults:
     """A table with rows in every partition, which gets a write by Spark.
 
     `files` are those that faults should happen to: log files if the table has some.
@@ -82,13 +82,13 @@ class Scene:
     def check_rows(self) -> None:
         """hoodoo and the wheel read the rows that must be there, each once."""
         table = hoodoo.open_table(str(self.place))
-        assert _sorted(table.to_arrow(columns=SCHEMA.names).to_pylist()) == self._wanted()
-        assert _sorted(wheel_rows(self.place)) == self._wanted()
+        assert _sorted(table.to_arrow(columns=SCHEMA.names).to_pylist()) == self._expected_rows()
+        assert _sorted(wheel_rows(self.place)) == self._expected_rows()
 
     def check_swept(self) -> None:
         """The same once all is swept, and there is no file that no commit names."""
         recover_wholly(str(self.place), MENDING, within_s=SWEPT_WITHIN_S)
-        assert _sorted(check_sound(str(self.place), MENDING)) == self._wanted()
+        assert _sorted(check_sound(str(self.place), MENDING)) == self._expected_rows()
 
     def others_that_published(self, attempt: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Data files that other attempts of the same task published."""
@@ -103,7 +103,7 @@ class Scene:
         """How many files dead tasks left half written, where nobody sees them."""
         return len(self._storage.stale_temporaries(older_than_ms=0))
 
-    def _wanted(self) -> list[tuple[str, str, int]]:
+    def _expected_rows(self) -> list[tuple[str, str, int]]:
         return sorted((key, part, v) for key, (part, v) in self.rows.items())
 
 

@@ -17,7 +17,7 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
-from support.fleet import PowerCut
+from support.writer_machines import PowerCut
 
 Point = tuple[str, str]
 ANNOUNCED: Point = ("create", r"/\.temp/\d+/")
@@ -28,7 +28,7 @@ WRITTEN: Point = ("list", r"/\.temp/\d+$")
 _DEADLINE_S = 60
 
 
-class HeldUp:
+class PausedWrite:
     """One such write, in a thread of this process."""
 
     instant: InstantTime
@@ -66,8 +66,8 @@ class HeldUp:
         return {instant.requested_time for instant in self._ref.load_timeline()}
 
     def _before(self, verb: str, path: str) -> None:
-        wanted, part = self._point
-        if verb == wanted and re.search(part, path) and not self._go.is_set():
+        verb_to_pause, part = self._point
+        if verb == verb_to_pause and re.search(part, path) and not self._go.is_set():
             self._reached.set()
             self._go.wait(_DEADLINE_S)
         if self._is_dead:
@@ -75,15 +75,15 @@ class HeldUp:
 
 
 @contextmanager
-def held_up(
+def pause_write(
     place: Path,
     work: Callable[[Table], object],
     *,
     at: Point = WRITTEN,
     options: Mapping[str, object] | None = None,
-) -> Iterator[HeldUp]:
+) -> Iterator[PausedWrite]:
     """A write that waits at a point of its way; it dies at the end of the block at the latest."""
-    write = HeldUp(place, at, options or {})
+    write = PausedWrite(place, at, options or {})
     with ThreadPoolExecutor(1) as pool:
         write._run(pool, work)
         try:
@@ -93,7 +93,7 @@ def held_up(
                 write.die()
 
 
-def cut_off(
+def kill_write(
     place: Path,
     work: Callable[[Table], object],
     *,
@@ -101,5 +101,5 @@ def cut_off(
     options: Mapping[str, object] | None = None,
 ) -> InstantTime:
     """A write that dies there; the instant that it leaves behind."""
-    with held_up(place, work, at=at, options=options) as write:
+    with pause_write(place, work, at=at, options=options) as write:
         return write.instant
