@@ -14,17 +14,18 @@ from typing import Any
 import pytest
 from support.simulations import find_violation
 
-from hoodoo.concurrency import conflict, decided, gate, lease
+from hoodoo.concurrency import conflict, gate, lease
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.env import Env
 from hoodoo.errors import CommitFailed, HeartbeatLost, TimelineError
 from hoodoo.model import paths
 from hoodoo.model.instant import Instant, InstantTime, State, next_time
 from hoodoo.recovery import recover, rollback, sweep
-from hoodoo.recovery.files import announced, delete_files
+from hoodoo.recovery.files import announced
 from hoodoo.recovery.recover import Recovered
 from hoodoo.recovery.verdict import Verdict
 from hoodoo.table.ref import TableRef
+from hoodoo.table.strays import delete_files
 from hoodoo.testing.sim.explore import by_faults, by_seed, search
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenario import Outcome, run
@@ -66,7 +67,7 @@ def overwrites_the_head(patch: Patch) -> None:
 
 def does_not_help(patch: Patch) -> None:
     """A decision that nobody has carried out is left to whoever took it."""
-    patch.setattr(decided, "is_unfinished", lambda *given: False)
+    patch.setattr("hoodoo.concurrency.transaction.is_unfinished", lambda *given: False)
 
 
 def trusts_its_clock(patch: Patch) -> None:

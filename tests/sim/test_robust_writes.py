@@ -15,7 +15,7 @@ from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenario import Outcome, run
 from hoodoo.testing.sim.scenarios import robust
-from hoodoo.write import execute, once
+from hoodoo.write import exactly_once, execute
 
 Patch = pytest.MonkeyPatch
 
@@ -45,25 +45,25 @@ def everyone_wins(patch: Patch) -> None:
     def mine(env: Any, instant: Any, epoch: int, done: Completion) -> Completion:
         return done
 
-    patch.setattr(once, "complete", mine)
-    patch.setattr(once, "load_completion", lambda *given: None)
+    patch.setattr(exactly_once, "complete", mine)
+    patch.setattr(exactly_once, "load_completion", lambda *given: None)
 
 
 def nobody_looks_again(patch: Patch) -> None:
     """Whoever has published its files, and said so, takes them for wanted."""
-    patch.setattr(once, "_is_unwanted", lambda context, files: False)
+    patch.setattr(exactly_once, "_is_unwanted", lambda context, files: False)
 
 
 def nobody_looks_at_all(patch: Patch) -> None:
     """Nobody asks whether the write goes on without it."""
     nobody_looks_again(patch)
-    patch.setattr(once, "_recorded", lambda context, index: None)
-    patch.setattr(once, "_is_over", lambda context: False)
+    patch.setattr(exactly_once, "_recorded", lambda context, index: None)
+    patch.setattr(exactly_once, "_is_over", lambda context: False)
 
 
 def losers_leave_their_files(patch: Patch) -> None:
     """An attempt that has lost lets its files lie."""
-    patch.setattr(once.Outputs, "withdraw", lambda self: None)
+    patch.setattr(exactly_once.Outputs, "withdraw", lambda self: None)
 
 
 def nothing_is_left_for_the_sweep(patch: Patch) -> None:
