@@ -5,12 +5,14 @@ READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest
 # Two workers; a file's tests stay together, so that a server is started once.
 APART := -n2 --dist loadfile
+# Not even imported by targets that run none of their tests.
+ELSEWHERE := $(addprefix --ignore=tests/,cluster compat)
 SLOW := $(addprefix --ignore=tests/,fuzz processes sim oracle/test_model.py)
 SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-cluster test-fast check fmt lint types test-compat histories fuzz sim sim-nightly soak bench docs pins clean
+.PHONY: help setup demo test test-core test-spark test-cluster test-fast test-nightly check fmt lint types test-compat histories fuzz sim sim-nightly soak bench docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -26,16 +28,19 @@ demo: $(READY) ## Take the guided tour on a local Spark: upserts, conflicts, a c
 test: test-core test-spark ## Run all tests except those that need Apache Hudi itself or a cluster
 
 test-core: $(READY) ## Run the tests that need no Spark
-	$(PYTEST) $(APART) -m "not compat and not spark"
+	$(PYTEST) $(APART) -m "not spark and not nightly" $(ELSEWHERE)
 
 test-spark: $(READY) ## Run the tests that need Spark, in two sessions
-	$(PYTEST) $(APART) -m "spark and not cluster and not compat"
+	$(PYTEST) $(APART) -m "spark and not nightly" $(ELSEWHERE)
 
 test-cluster: $(READY) ## Break executors, tasks and drivers of a real Spark cluster
 	$(PYTEST) -m cluster
 
 test-fast: $(READY) ## Run the tests that need no server and little time
-	$(PYTEST) $(APART) -q -m "not compat and not server and not spark" $(SLOW)
+	$(PYTEST) $(APART) -q -m "not server and not spark and not nightly" $(ELSEWHERE) $(SLOW)
+
+test-nightly: fuzz ## Run what is too long for CI: broken files, more kills, more runs of the simulator (SEED=n)
+	$(PYTEST) $(APART) -m nightly
 
 check: ## Run exactly what CI runs: lint, types, test, test-compat
 	@.ci/run

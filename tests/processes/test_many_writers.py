@@ -154,13 +154,13 @@ def check(uri: str, options: Mapping[str, object], kind: str, folder: Path, seed
     )
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_local_disk(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["cow", pytest.param("mor", marks=pytest.mark.nightly)])
+def test_nothing_is_lost_on_local_disk(tmp_path: Path, kind: str) -> None:
     check(str(tmp_path / "table"), OPTIONS, kind, tmp_path, seed=1)
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_s3(s3: S3Server, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.nightly), "mor"])
+def test_nothing_is_lost_on_s3(s3: S3Server, tmp_path: Path, kind: str) -> None:
     options = {**OPTIONS, **s3.options}
     check(s3.uri(f"{uuid.uuid4()}/table"), options, kind, tmp_path, seed=2)

@@ -18,7 +18,7 @@ import hoodoo
 from hoodoo.model.instant import Action
 from hoodoo.table.ref import open_ref
 
-KILLS = 40
+KILLS, KILLS_AT_NIGHT = 20, 40
 DEADLINE_S = 60
 SCRIPT = Path(__file__).with_name("victim.py")
 RECOVERY: Mapping[str, object] = {
@@ -83,7 +83,10 @@ def check_recovered(victim: Victim) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_killed_at_any_operation(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(KILLS_AT_NIGHT, marks=pytest.mark.nightly)])
+def test_a_writer_killed_at_any_operation_is_recovered(
+    tmp_path: Path, kind: str, kills: int
+) -> None:
     template = made(tmp_path / "template", kind)
     with Children(tmp_path) as children:
         whole = Victim(tmp_path / "whole", die_at=0)
@@ -91,13 +94,13 @@ def test_killed_at_any_operation(tmp_path: Path, kind: str) -> None:
         total = whole.journal.entries()[-1]["operations"]
         assert whole.journal.words().count("ack") == len(WRITES)
         victims = [
-            Victim(tmp_path / f"table-{n}", die_at=1 + n * total // KILLS) for n in range(KILLS)
+            Victim(tmp_path / f"table-{n}", die_at=1 + n * total // kills) for n in range(kills)
         ]
-        assert run(children, template, victims) == [-signal.SIGKILL] * KILLS
-    with ThreadPoolExecutor(KILLS) as pool:
+        assert run(children, template, victims) == [-signal.SIGKILL] * kills
+    with ThreadPoolExecutor(kills) as pool:
         outcomes = list(pool.map(check_recovered, victims))
     acknowledged = {outcome[0] for outcome in outcomes}
     rolled_back = sum(outcome[1] for outcome in outcomes)
     assert acknowledged == set(range(1, len(WRITES) + 1)), "kills are spread over all writes"
-    assert rolled_back > KILLS // 4
-    print(f"\n{kind}: {KILLS} kills over {total} operations, {rolled_back} writes rolled back")
+    assert rolled_back > kills // 4
+    print(f"\n{kind}: {kills} kills over {total} operations, {rolled_back} writes rolled back")

@@ -19,12 +19,14 @@ LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
 
 
 @pytest.mark.parametrize("scenario", appends.SCENARIOS, ids=lambda scenario: scenario.name)
-def test_by_seed(scenario: type[appends.Append], record_property: Record) -> None:
+def test_invariants_hold_by_seed(scenario: type[appends.Append], record_property: Record) -> None:
     explore_seeds(record_property, scenario, seeds=SEEDS // 3)
 
 
 @pytest.mark.parametrize("actor", ["planner", "e1", "committer"])
-def test_every_point(actor: str, record_property: Record) -> None:
+def test_invariants_hold_with_a_fault_at_every_operation(
+    actor: str, record_property: Record
+) -> None:
     outcomes = by_faults(appends.Append, actor, faults=(*POINTS, *LATE))
     found = explore(record_property, f"append, faults of {actor}", outcomes)
     assert found.is_complete
@@ -52,7 +54,7 @@ CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_simulator_finds(name: str, monkeypatch: Patch) -> None:
+def test_a_mutant_is_found(name: str, monkeypatch: Patch) -> None:
     mutate, outcomes = CASES[name]
     mutate(monkeypatch)
     find_violation(name, outcomes())

@@ -26,7 +26,9 @@ LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
         (commits.RollbackMor, "medic"),
     ],
 )
-def test_every_point(scenario: type[TableScenario], actor: str, record_property: Record) -> None:
+def test_invariants_hold_with_a_fault_at_every_operation(
+    scenario: type[TableScenario], actor: str, record_property: Record
+) -> None:
     outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
     found = explore(record_property, f"{scenario.name}, faults at every operation", outcomes)
     assert found.is_complete

@@ -23,13 +23,15 @@ LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
 
 
 @pytest.mark.parametrize("scenario", robust.SCENARIOS, ids=lambda scenario: scenario.name)
-def test_by_seed(scenario: type[robust.OnCluster], record_property: Record) -> None:
+def test_invariants_hold_by_seed(scenario: type[robust.OnCluster], record_property: Record) -> None:
     explore_seeds(record_property, scenario, seeds=SEEDS // 4)
 
 
 @pytest.mark.parametrize("scenario", [robust.ClusterUpsert, robust.BulkStream])
 @pytest.mark.parametrize("actor", ["w", "e1"])
-def test_every_point(scenario: type[robust.OnCluster], actor: str, record_property: Record) -> None:
+def test_invariants_hold_with_a_fault_at_every_operation(
+    scenario: type[robust.OnCluster], actor: str, record_property: Record
+) -> None:
     outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
     found = explore(record_property, f"{scenario.name}, faults of {actor}", outcomes)
     assert found.is_complete
@@ -77,9 +79,9 @@ def nothing_is_left_for_the_sweep(patch: Patch) -> None:
     patch.setattr(execute, "delete_completions", all_of_it)
 
 
-def dies_over_a_late_file() -> Iterator[Outcome]:
+def dies_over_a_late_file(seeds: int = 400) -> Iterator[Outcome]:
     """An executor publishes a file after the commit, and dies before it can look again."""
-    for first in by_seed(robust.Dawdlers, range(400)):
+    for first in by_seed(robust.Dawdlers, range(seeds)):
         is_committed = False
         for step in first.steps:
             is_committed = is_committed or (step.path.endswith(".commit") and step.verb == "create")
@@ -114,13 +116,14 @@ CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Iterable[Outcome]]]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_simulator_finds(name: str, monkeypatch: Patch) -> None:
+def test_a_mutant_is_found(name: str, monkeypatch: Patch) -> None:
     mutate, outcomes = CASES[name]
     mutate(monkeypatch)
     find_violation(name, outcomes())
 
 
-def test_a_file_of_a_dead_executor_is_swept(record_property: Record) -> None:
-    outcomes = dies_over_a_late_file()
+@pytest.mark.parametrize("seeds", [150, pytest.param(400, marks=pytest.mark.nightly)])
+def test_a_late_file_of_a_dead_executor_is_swept(seeds: int, record_property: Record) -> None:
+    outcomes = dies_over_a_late_file(seeds)
     found = explore(record_property, "dawdlers, death after a late file", outcomes)
     assert found.runs > 2

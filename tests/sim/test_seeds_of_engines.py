@@ -15,7 +15,7 @@ LOSES_THE_LOCK = (Fault(Kind.PAUSE, 2 * LEASE_MS), Fault(Kind.SLOW_RESPONSE, 2 *
 
 
 @pytest.mark.parametrize("scenario", mixed.SCENARIOS, ids=lambda scenario: scenario.name)
-def test_by_seed(scenario: type[mixed.Mixed], record_property: Record) -> None:
+def test_invariants_hold_by_seed(scenario: type[mixed.Mixed], record_property: Record) -> None:
     explore_seeds(record_property, scenario)
 
 
@@ -24,7 +24,7 @@ def test_by_seed(scenario: type[mixed.Mixed], record_property: Record) -> None:
     [(mixed.HudiWriterCrash, DIES), (mixed.HudiWriter, LOSES_THE_LOCK)],
     ids=["dies", "loses the lock"],
 )
-def test_every_point(
+def test_invariants_hold_with_a_fault_at_every_operation(
     scenario: type[mixed.Mixed], faults: tuple[Fault, ...], record_property: Record
 ) -> None:
     outcomes = by_faults(scenario, "w", faults=faults)

@@ -16,7 +16,7 @@ from hoodoo.testing.sim.tables import LEASE_MS, TableScenario
     [*overwrites.SCENARIOS, *plans.SCENARIOS],
     ids=lambda scenario: scenario.name,
 )
-def test_by_seed(scenario: type[TableScenario], record_property: Record) -> None:
+def test_invariants_hold_by_seed(scenario: type[TableScenario], record_property: Record) -> None:
     explore_seeds(record_property, scenario)
 
 

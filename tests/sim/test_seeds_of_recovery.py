@@ -22,11 +22,13 @@ from hoodoo.testing.sim.tables import TableScenario
     ],
     ids=lambda scenario: scenario.name,
 )
-def test_by_seed(scenario: type[TableScenario], record_property: Record) -> None:
+def test_invariants_hold_by_seed(scenario: type[TableScenario], record_property: Record) -> None:
     explore_seeds(record_property, scenario)
 
 
-def test_every_schedule_of_two_medics_with_one_preemption(record_property: Record) -> None:
+def test_invariants_hold_in_every_schedule_of_two_medics_with_one_preemption(
+    record_property: Record,
+) -> None:
     outcomes = by_preemptions(commits.DeadRollback, 1)
     found = explore(record_property, "dead-rollback, one preemption", outcomes)
     assert found.is_complete

@@ -26,7 +26,7 @@ from hoodoo.testing.sim.tables import TableScenario
     ],
     ids=lambda scenario: scenario.name,
 )
-def test_by_seed(scenario: type[TableScenario], record_property: Record) -> None:
+def test_invariants_hold_by_seed(scenario: type[TableScenario], record_property: Record) -> None:
     explore_seeds(record_property, scenario)
 
 
@@ -35,7 +35,7 @@ def test_by_seed(scenario: type[TableScenario], record_property: Record) -> None
     [commits.SameGroup, commits.SameGroupMor, commits.SameKey],
     ids=lambda scenario: scenario.name,
 )
-def test_every_schedule_with_one_preemption(
+def test_invariants_hold_in_every_schedule_with_one_preemption(
     scenario: type[TableScenario], record_property: Record
 ) -> None:
     outcomes = by_preemptions(scenario, 1)
