@@ -19,7 +19,7 @@ from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.index import index_of
 from hoodoo.spark.prepare import prepare as prepare_by_spark
 from hoodoo.spark.schema import spark_schema
-from hoodoo.spark.session import configured
+from hoodoo.spark.session import override_settings
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write.assignment import Target
@@ -183,7 +183,7 @@ def _table(place: Path, case: Case) -> hoodoo.Table:
 
 @contextmanager
 def _zone(spark: SparkSession, zone: str) -> Iterator[None]:
-    with configured(spark, {"spark.sql.session.timeZone": zone}):
+    with override_settings(spark, {"spark.sql.session.timeZone": zone}):
         yield
 
 

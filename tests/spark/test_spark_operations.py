@@ -32,7 +32,7 @@ import hoodoo
 from hoodoo.errors import ConfigError, SchemaMismatch
 from hoodoo.model.files import FileSlice
 from hoodoo.spark import engine, join_keys, stored_keys
-from hoodoo.spark.session import configured
+from hoodoo.spark.session import override_settings
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.load import read_commit
@@ -457,7 +457,7 @@ def test_settings_of_the_session(
 ) -> None:
     table = made(tmp_path / "t", "mor", options, "ts")
     rows = [(f"k{n}", "xy"[n % 2], 1, n) for n in range(12)]
-    with configured(spark, SETTINGS[what]):
+    with override_settings(spark, SETTINGS[what]):
         table.bulk_insert(frame(spark, rows))
         twice = [*((id_, p, 3, v) for id_, p, _, v in rows[:7]), *rows[:7], ("new", "z", 1, 1)]
         table.upsert(frame(spark, twice).coalesce(1))

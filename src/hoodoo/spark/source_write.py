@@ -36,7 +36,7 @@ def begin_append(ref: TableRef, schema: StructType) -> AppendWriter:
     for name in schema.names:
         if name in OWN:
             raise InputError(f"column {name!r}: the name is hoodoo's own")
-    return AppendWriter(begin_detached(_named(ref), arrow_schema(schema)))
+    return AppendWriter(begin_detached(_with_source_ids(ref), arrow_schema(schema)))
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class AppendWriter(DataSourceArrowWriter):
 
     def _here(self) -> Detached:
         context = self._begun.context
-        return replace(self._begun, context=replace(context, ref=_named(context.ref)))
+        return replace(self._begun, context=replace(context, ref=_with_source_ids(context.ref)))
 
 
 class _SourceIds(SystemIds):
@@ -86,5 +86,5 @@ class _SourceIds(SystemIds):
         return replace(super().process(), app="Spark data source")
 
 
-def _named(ref: TableRef) -> TableRef:
+def _with_source_ids(ref: TableRef) -> TableRef:
     return replace(ref, env=replace(ref.env, ids=_SourceIds()))
