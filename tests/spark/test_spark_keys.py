@@ -23,7 +23,7 @@ from hoodoo.spark.session import override_settings
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write.assignment import Target
-from hoodoo.write.prepare import checked_table
+from hoodoo.write.prepare import check_table
 from hoodoo.write.prepare import prepare as prepare_here
 
 pytestmark = pytest.mark.spark
@@ -199,7 +199,7 @@ def test_keys_and_paths_are_spelled_alike(spark: SparkSession, tmp_path: Path, w
     table = _table(tmp_path / "t", case)
     ref = open_ref(table.uri)
     snapshot = take_snapshot(ref)
-    here, _ = prepare_here(ref, checked_table(case.rows()), snapshot.schema)
+    here, _ = prepare_here(ref, check_table(case.rows()), snapshot.schema)
     expected = sorted(zip(here.keys.to_pylist(), here.partitions.to_pylist(), strict=True))
     frame = _frame(spark, case.rows())
     for zone in ("UTC", "America/Los_Angeles"):

@@ -27,7 +27,7 @@ from hoodoo.model import paths
 from hoodoo.model.stats import WriteStat
 from hoodoo.table.ref import open_ref
 from hoodoo.write.detached import (
-    Detached,
+    DetachedWrite,
     abandon_detached,
     begin_detached,
     commit_detached,
@@ -38,13 +38,13 @@ INTERVAL_S = INTERVAL_MS / 1000
 ENGINE = LocalEngine(threads=1)
 
 
-def at(machine: Machine, write: Detached) -> Detached:
+def at(machine: Machine, write: DetachedWrite) -> DetachedWrite:
     """The write as it arrives at another machine."""
     return replace(write, context=replace(write.context, ref=machine.ref))
 
 
 def part(
-    machine: Machine, write: Detached, given: pa.Table, *, number: int = 0, attempt: int = 0
+    machine: Machine, write: DetachedWrite, given: pa.Table, *, number: int = 0, attempt: int = 0
 ) -> tuple[WriteStat, ...]:
     return write_rows(at(machine, write), given.to_batches(), number=number, attempt=attempt)
 
@@ -55,7 +55,7 @@ def own_files(fleet: Fleet) -> list[str]:
     return [entry.path for place in own for entry in fleet.store.list(place, recursive=True)]
 
 
-def begun_here() -> tuple[Fleet, Detached]:
+def begun_here() -> tuple[Fleet, DetachedWrite]:
     fleet = Fleet()
     return fleet, begin_detached(fleet.machine("planner").ref, SCHEMA)
 

@@ -20,8 +20,8 @@ from hoodoo.format.parquet import Footer, open_parquet, read_footer, read_rows
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.files import BaseFile
 from hoodoo.rows import merge
-from hoodoo.table.merged import log_blocks, merged_rows
-from hoodoo.table.read_rule import SliceRead, fitted, read_base
+from hoodoo.table.merged import read_log_blocks, read_merged_rows
+from hoodoo.table.read_rule import SliceRead, fit_to_schema, read_base
 
 Flags = npt.NDArray[np.bool_]
 
@@ -97,7 +97,7 @@ def search_slice(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> S
     present = find_keys(read, keys, by_range=by_range)
     if not read.slice.logs or not len(present):
         return SliceKeys(present)
-    live = are_in(present, merge.one_array(merged_rows(read).column(RECORD_KEY)))
+    live = are_in(present, merge.one_array(read_merged_rows(read).column(RECORD_KEY)))
     return SliceKeys(present, present.filter(pa.array(live)))
 
 
@@ -111,7 +111,7 @@ def read_keys(read: SliceRead) -> SliceKeys:
         return SliceKeys(merge.one_array(parts[0].column(RECORD_KEY)))
     present = [merge.one_array(part.column(RECORD_KEY)) for part in parts]
     present += _logged_keys(read)
-    live = merge.one_array(merged_rows(read).column(RECORD_KEY))
+    live = merge.one_array(read_merged_rows(read).column(RECORD_KEY))
     return SliceKeys(pc.unique(pa.concat_arrays([pa.array([], pa.string()), *present])), live)
 
 
@@ -152,14 +152,16 @@ def _in_base(read: SliceRead, base: BaseFile, keys: pa.Array, *, by_range: bool)
 
 
 def _logged_keys(read: SliceRead) -> Iterator[pa.Array]:
-    for path, block in log_blocks(read):
+    for path, block in read_log_blocks(read):
         if block.type is not BlockType.DELETE:
             with naming(path):
                 yield _keys_of(decode_data(block, columns=[RECORD_KEY]))
 
 
 def _keys_of(rows: pa.Table) -> pa.Array:
-    return merge.one_array(fitted(rows, pa.schema([(RECORD_KEY, pa.string())])).column(RECORD_KEY))
+    return merge.one_array(
+        fit_to_schema(rows, pa.schema([(RECORD_KEY, pa.string())])).column(RECORD_KEY)
+    )
 
 
 def are_in(keys: pa.Array, present: pa.Array) -> Flags:

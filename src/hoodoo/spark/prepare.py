@@ -23,7 +23,7 @@ from hoodoo.spark.keys import add_keys, column_of
 from hoodoo.spark.schema import arrow_schema, spark_schema
 from hoodoo.spark.session import format_refusal
 from hoodoo.write.assignment import Target
-from hoodoo.write.prepare import evolved_schema, refuse_duplicate_names, schema_of_deletes
+from hoodoo.write.prepare import evolve_schema, refuse_duplicate_names, schema_of_deletes
 
 _RANK = "_hoodoo_rank"
 
@@ -47,7 +47,7 @@ def prepare(target: Target, input_rows: DataFrame) -> Rows:
     keys, ordering = target.ref.properties.keys, target.ref.properties.merge
     frame = drop_meta_columns(input_rows)
     incoming = normalise(arrow_schema(frame.schema))
-    schema = evolved_schema(target.ref, incoming, target.snapshot.schema)
+    schema = evolve_schema(target.ref, incoming, target.snapshot.schema)
     return Rows(_add_checked_keys(frame, schema, keys, ordering.ordering_fields), schema)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import datasource as ds
 
 from hoodoo.errors import InputError
 from hoodoo.model.predicate import All, Compare, In, IsNull, Predicate, negate
-from hoodoo.rows.filter import as_predicate
+from hoodoo.rows.filter import to_predicate
 from hoodoo.spark.source_read import TableReader, add_terms
 from hoodoo.table.read import Selection
 from hoodoo.table.snapshot import partition_pruner
@@ -55,7 +55,7 @@ def _translate_filters(filters: Iterable[ds.Filter], schema: pa.Schema) -> Itera
         term = _translate_filter(each, schema)
         if term is not None:
             try:
-                yield as_predicate(term, schema)
+                yield to_predicate(term, schema)
             except InputError:  # a value that the column's type does not have
                 continue
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
 from hoodoo.spark.worker_python import check_workers
-from hoodoo.table.read import slice_pieces
+from hoodoo.table.read import read_slice_pieces
 from hoodoo.table.read_rule import SliceRead
 
 _TASKS_PER_CORE = 4
@@ -24,7 +24,7 @@ _BATCH_ROWS = 32_768
 
 def scan_slices(spark: SparkSession, reads: Sequence[SliceRead], schema: StructType) -> DataFrame:
     """The rows of slices, piece by piece."""
-    return map_slices(spark, reads, lambda read: map(to_spark, slice_pieces(read)), schema)
+    return map_slices(spark, reads, lambda read: map(to_spark, read_slice_pieces(read)), schema)
 
 
 def map_slices(

@@ -73,7 +73,7 @@ def _can_scan_natively(
     spark: SparkSession, selection: Selection, slices: Sequence[FileSlice]
 ) -> bool:
     """Whether Spark can read these base files, and as what they are."""
-    ref, columns = selection.snapshot.ref, selection.rule.needed(merging=False)
+    ref, columns = selection.snapshot.ref, selection.rule.columns_to_read(merging=False)
     return is_reachable(spark, ref) and are_readable(ref, slices, columns)
 
 
@@ -85,7 +85,7 @@ def _native_scans(
 ) -> Iterator[DataFrame]:
     """Slices without logs: those whose paths tell their partition columns apart from others."""
     ref, rule = selection.snapshot.ref, selection.rule
-    keys, needed = ref.properties.keys, rule.needed(merging=False)
+    keys, needed = ref.properties.keys, rule.columns_to_read(merging=False)
     has_values_in_path = {
         p: tells_values(keys, rule.schema, p) for p in {s.group.partition for s in slices}
     }

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from hoodoo.errors import InputError, NoSuchTable, SchemaMismatch, Unsupported
-from hoodoo.rows.filter import as_predicate
+from hoodoo.rows.filter import to_predicate
 from hoodoo.spark.schema import arrow_schema, spark_schema
 from hoodoo.spark.source_read import TableReader, add_terms
 from hoodoo.table.changes import select_changes
@@ -102,7 +102,7 @@ def _select_rows(ref: TableRef, about_rows: Mapping[str, str]) -> Selection:
     if condition is None:
         return selection
     return replace(
-        selection, rule=add_terms(selection.rule, as_predicate(condition, selection.rule.schema))
+        selection, rule=add_terms(selection.rule, to_predicate(condition, selection.rule.schema))
     )
 
 

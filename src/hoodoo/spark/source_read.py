@@ -14,7 +14,7 @@ from hoodoo.model.predicate import All, Predicate
 from hoodoo.spark.python_scan import balance_loads
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
-from hoodoo.table.read import Selection, slice_pieces, slice_reads
+from hoodoo.table.read import Selection, read_slice_pieces, slice_reads
 from hoodoo.table.read_rule import ReadRule
 
 _MOST_TASKS = 256
@@ -41,7 +41,7 @@ class TableReader(DataSourceReader):
         """
         settle()
         for task in (partition and partition.value) or ():
-            for rows in slice_pieces(task):
+            for rows in read_slice_pieces(task):
                 yield from _cast_to_declared(to_spark(rows), self._declared).to_batches()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from hoodoo.spark.session import describe_jobs, translate_spark_errors
 from hoodoo.spark.tasks import RESULTS, Result, StageTasks, write_bulk, write_file_groups
 from hoodoo.write.assignment import Assignment
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import previous_reads
+from hoodoo.write.execute import read_previous_slices
 
 _MOST_TASKS = 4096
 _LOWEST, _HASHES = -(2**63), 2**64
@@ -142,7 +142,9 @@ def write_routed(
     )
     writes: dict[int, list[Any]] = {task: [] for task in range(tasks.count)}
     numbers = tasks.of(np.array([write.index for write in assignment.writes], np.int32))
-    for task, planned in zip(numbers.tolist(), previous_reads(assignment, context), strict=True):
+    for task, planned in zip(
+        numbers.tolist(), read_previous_slices(assignment, context), strict=True
+    ):
         writes[task].append(planned)
     deletes = assignment.operation is OperationType.DELETE
     shared = spark.sparkContext.broadcast(StageTasks(context, writes, deletes, combine))
