@@ -1,7 +1,7 @@
 """A bulk insert whose parts run in processes that know nothing of each other.
 
 One process begins it, others write its rows, one commits it or gives it up. What they share is a
-`Detached`, which is pickled, and the heartbeat file: whoever is at work on the write beats. In
+`DetachedWrite`, which is pickled, and the heartbeat file: whoever is at work on the write beats. In
 between nobody does, so that a pause as long as the heartbeat's expiry is the end of the write.
 """
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hoodoo.format.key_summary import KnownKeys
-from hoodoo.format.parquet import OpenParquet, known_keys, read_rows
+from hoodoo.format.parquet import OpenParquet, read_known_keys, read_rows
 from hoodoo.format.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes, Merger
@@ -83,7 +83,7 @@ class Merging:
         heads = fit_to_schema(read_rows(file, deciding.names, groups), deciding)
         stays = merger.stays(heads, rule.keys_of(heads), rule.merge)
         if len(groups) == file.metadata.num_row_groups and merger.keeps_keys():
-            self.keys = known_keys(file.metadata, self.context.parquet_options().bloom)
+            self.keys = read_known_keys(file.metadata, self.context.parquet_options().bloom)
         others = pa.schema([f for f in self._read_schema() if f.name not in deciding.names])
         fits = all(_size(file, group) <= _BYTES_AT_ONCE for group in groups)
         for first, piece in read_base_pieces(file, base, others, groups=groups, whole=fits):
