@@ -9,7 +9,7 @@ import pytest
 from support.drivers import Driver
 from support.faults import COMPLETION, DATA, Fault
 from support.processes import until
-from support.scenes import Scene
+from support.write_under_faults import WriteUnderFaults
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -26,7 +26,7 @@ WITHIN_S = 120.0
 WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert"), ("cow", "small upsert")]
 
 
-def happened(scene: Scene, name: str) -> dict[str, Any]:
+def happened(scene: WriteUnderFaults, name: str) -> dict[str, Any]:
     """The attempt that a fault happens to, once it does."""
     until(name, lambda: scene.faults.happened(name), within_s=WITHIN_S)
     found = scene.faults.happened(name)
@@ -51,7 +51,7 @@ def test_both_attempts_finish(
     spark_driver: Driver, tmp_path: Path, kind: str, operation: str
 ) -> None:
     """The one that says first that it is done counts, whoever of them Spark listens to."""
-    scene = Scene(tmp_path / "table", kind, operation)
+    scene = WriteUnderFaults(tmp_path / "table", kind, operation)
     scene.begin(
         spark_driver,
         Fault("slow", "wait", "publish", scene.files),
@@ -85,7 +85,7 @@ def test_both_attempts_finish(
 def test_stray_goes_on_after_the_commit(
     spark_driver: Driver, tmp_path: Path, kind: str, operation: str, moment: str
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation)
+    scene = WriteUnderFaults(tmp_path / "table", kind, operation)
     scene.begin(spark_driver, Fault("stray", "wait", moment, scene.files))
     spark_driver.answer(within_s=WITHIN_S)
     scene.check_rows()
@@ -110,7 +110,7 @@ def test_stray_goes_on_after_the_commit(
 def test_stray_dies_over_a_published_file(
     spark_driver: Driver, tmp_path: Path, kind: str, operation: str, partition_by: str | None
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation, partition_by=partition_by)
+    scene = WriteUnderFaults(tmp_path / "table", kind, operation, partition_by=partition_by)
     scene.begin(
         spark_driver,
         Fault("stray", "wait", "publish", scene.files),

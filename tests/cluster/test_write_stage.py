@@ -8,8 +8,8 @@ import pytest
 from support.drivers import Driver
 from support.faults import Fault
 from support.processes import until
-from support.scenes import Scene
 from support.spark_events import task_ends
+from support.write_under_faults import WriteUnderFaults
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -27,7 +27,7 @@ WRITES = [("cow", "upsert"), ("mor", "upsert"), ("cow", "bulk_insert"), ("cow", 
 def test_executor_killed_in_a_write(
     spark_driver: Driver, events: Path, tmp_path: Path, kind: str, operation: str, moment: str
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation)
+    scene = WriteUnderFaults(tmp_path / "table", kind, operation)
     # A log file is written in one go.
     early = "publish" if kind == "mor" else "write"
     when = "published" if moment == "published" else early
@@ -61,7 +61,7 @@ def test_shuffle_files_lost(
     operation: str,
     options: dict[str, object],
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation)
+    scene = WriteUnderFaults(tmp_path / "table", kind, operation)
     scene.begin(spark_driver, Fault("loss", "lose_shuffle", "publish", scene.files), **options)
     spark_driver.answer(within_s=WITHIN_S)
 
@@ -81,7 +81,7 @@ def test_shuffle_files_lost(
 def test_stage_runs_again(
     spark_driver: Driver, tmp_path: Path, kind: str, operation: str, fails: bool
 ) -> None:
-    scene = Scene(tmp_path / "table", kind, operation)
+    scene = WriteUnderFaults(tmp_path / "table", kind, operation)
     policy = {"hoodie.write.fail.on.finalize.marker": fails}
     scene.begin(spark_driver, request="write_and_repeat", **policy)
     outcomes = spark_driver.answer(within_s=WITHIN_S)

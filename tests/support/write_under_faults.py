@@ -11,9 +11,9 @@ from processes.soundness import check_sound, recover_wholly
 
 import hoodoo
 from hoodoo.storage.local import LocalStorage
+from support.carriers import KEYS_IN_SPARK, ROWS_IN_DRIVER
 from support.drivers import Driver
 from support.faults import DATA, LOG, Fault, Faults
-from support.ways import JOINS, TASKS
 from support.wheel import wheel_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
@@ -39,7 +39,7 @@ def model(first: int, count: int, v: int) -> Model:
     return {str(n): (f"p{n % PARTITIONS}", v) for n in range(first, first + count)}
 
 
-class Scene:
+class WriteUnderFaults:
     """A table with rows in every partition, which gets a write by Spark.
 
     `files` are those that faults should happen to: log files if the table has some.
@@ -49,8 +49,8 @@ class Scene:
         self, place: Path, kind: str, operation: str, *, partition_by: str | None = "part"
     ) -> None:
         self.place = place
-        # A small one is collected by the driver; others go the way of much data.
-        self._way = TASKS if operation.startswith("small ") else JOINS
+        # A small one is collected by the driver; others are written as large data is.
+        self._carrier = ROWS_IN_DRIVER if operation.startswith("small ") else KEYS_IN_SPARK
         self.operation = operation.removeprefix("small ")
         self.files = LOG if kind == "mor" else DATA
         self.rows = model(0, ROWS, 1)
@@ -73,7 +73,7 @@ class Scene:
             request,
             operation=self.operation,
             table=str(self.place),
-            options={**WRITING, **self._way, **options},
+            options={**WRITING, **self._carrier, **options},
             first=first,
             count=ROWS,
             v=2,
@@ -82,13 +82,13 @@ class Scene:
     def check_rows(self) -> None:
         """hoodoo and the wheel read the rows that must be there, each once."""
         table = hoodoo.open_table(str(self.place))
-        assert _sorted(table.to_arrow(columns=SCHEMA.names).to_pylist()) == self._wanted()
-        assert _sorted(wheel_rows(self.place)) == self._wanted()
+        assert _sort_rows(table.to_arrow(columns=SCHEMA.names).to_pylist()) == self._expected_rows()
+        assert _sort_rows(wheel_rows(self.place)) == self._expected_rows()
 
     def check_swept(self) -> None:
         """The same once all is swept, and there is no file that no commit names."""
         recover_wholly(str(self.place), MENDING, within_s=SWEPT_WITHIN_S)
-        assert _sorted(check_sound(str(self.place), MENDING)) == self._wanted()
+        assert _sort_rows(check_sound(str(self.place), MENDING)) == self._expected_rows()
 
     def others_that_published(self, attempt: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Data files that other attempts of the same task published."""
@@ -103,9 +103,9 @@ class Scene:
         """How many files dead tasks left half written, where nobody sees them."""
         return len(self._storage.stale_temporaries(older_than_ms=0))
 
-    def _wanted(self) -> list[tuple[str, str, int]]:
+    def _expected_rows(self) -> list[tuple[str, str, int]]:
         return sorted((key, part, v) for key, (part, v) in self.rows.items())
 
 
-def _sorted(rows: list[Any]) -> list[tuple[str, str, int]]:
+def _sort_rows(rows: list[Any]) -> list[tuple[str, str, int]]:
     return sorted((row["id"], row["part"], row["v"]) for row in rows)
