@@ -231,20 +231,20 @@ class Table:
         """Take all rows of these partitions (paths such as `city=sf`) out."""
         return self._write(OperationType.DELETE_PARTITION, partitions)
 
-    def _write(self, operation: OperationType, given: Any) -> CommitResult:
+    def _write(self, operation: OperationType, rows: Any) -> CommitResult:
         """Rows of a Spark DataFrame are written by Spark, all others in this process."""
         from hoodoo.write.retry import run_with_retries
 
-        if type(given).__module__.startswith("pyspark."):
+        if type(rows).__module__.startswith("pyspark."):
             from hoodoo.spark.write import write as write_by_spark
 
             return run_with_retries(
-                self._ref, operation, lambda ref: write_by_spark(ref, operation, given)
+                self._ref, operation, lambda ref: write_by_spark(ref, operation, rows)
             )
         from hoodoo.write.operations import write
 
         return run_with_retries(
-            self._ref, operation, lambda ref: write(ref, operation, given, self._engine)
+            self._ref, operation, lambda ref: write(ref, operation, rows, self._engine)
         )
 
     # -- mending ------------------------------------------------------------------------------
@@ -289,12 +289,12 @@ class Table:
         return lock_status(self._ref)
 
 
-def _moment(given: str | date | None) -> str | None:
-    if isinstance(given, date | datetime):
-        return given.isoformat()
-    if given is None or isinstance(given, str):
-        return given
-    raise InputError(f"{given!r} is neither an instant nor a time")
+def _moment(moment: str | date | None) -> str | None:
+    if isinstance(moment, date | datetime):
+        return moment.isoformat()
+    if moment is None or isinstance(moment, str):
+        return moment
+    raise InputError(f"{moment!r} is neither an instant nor a time")
 
 
 def _arrow_schema(schema: Any) -> Any:

@@ -72,7 +72,7 @@ def rows(*given: dict[str, Any]) -> Rows:
     return {each["id"]: each for each in given}
 
 
-def read(place: Path) -> Rows:
+def read_rows(place: Path) -> Rows:
     found = hoodoo.open_table(str(place)).to_arrow(columns=SCHEMA.names).to_pylist()
     assert len(rows(*found)) == len(found)
     return rows(*found)
@@ -110,7 +110,7 @@ def test_every_operation_and_format(
     write_parquet(tmp_path / "many" / "2.parquet", {n: model[n] for n in (3, 4)})
     done = load("bulk-insert", tmp_path / "many")
     assert done["stats"]["inserted"] == 5
-    assert read(place) == model
+    assert read_rows(place) == model
 
     new = rows(row(1, "sf", "2.25"), row(7, "sf", "3.00"))
     done = load("upsert", write_csv(tmp_path / "x.csv", new, ["fare", "at", "city", "id"]))
@@ -119,24 +119,24 @@ def test_every_operation_and_format(
     assert {type(took) for took in done["timings"].values()} == {float}
     assert done["instant"] < done["completion_time"]
     model |= new
-    assert read(place) == model
+    assert read_rows(place) == model
 
     deep = {**row(8, "la"), "deep": {"x": 5}}
     load("insert", write_json(tmp_path / "x.jsonl", deep))
     model[8] = deep
-    assert read(place) == model
+    assert read_rows(place) == model
 
     done = load("delete", write_json(tmp_path / "gone", {"id": 0}, {"id": 99}), "--format", "json")
     assert done["stats"]["deleted"] == 1
     del model[0]
-    assert read(place) == model
+    assert read_rows(place) == model
 
     load("insert-overwrite", write_csv(tmp_path / "y.csv", rows(row(20, "la"))))
     model = {n: each for n, each in model.items() if each["city"] != "la"} | rows(row(20, "la"))
-    assert read(place) == model
+    assert read_rows(place) == model
 
     load("insert-overwrite-table", write_parquet(tmp_path / "z.parquet", rows(row(1, "ny"))))
-    assert read(place) == rows(row(1, "ny"))
+    assert read_rows(place) == rows(row(1, "ny"))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_it_starts_a_spark_and_shows_a_bar_on_a_terminal(place: Path, tmp_path: 
     out, _ = ran.communicate(timeout=300)
     assert ran.returncode == 0, shown
     assert json.loads(out)["stats"]["inserted"] == 2
-    assert read(place) == rows(row(1), row(2, "la"))
+    assert read_rows(place) == rows(row(1), row(2, "la"))
     assert "insert t" in shown
     assert re.search(r"\d/\d", shown)
     assert "WARN" not in shown

@@ -64,7 +64,7 @@ def write_and_repeat(spark: SparkSession, **given: Any) -> dict[str, list[list[s
     """
     stages: list[DataFrame] = []
     outcomes: dict[str, list[list[str]]] = {}
-    collect, finalize = stage._collected, execute.finalize
+    collect, finalize = stage._collect_results, execute.finalize
 
     def kept(session: SparkSession, written: DataFrame, *rest: Any) -> Any:
         stages.append(written)

@@ -12,8 +12,8 @@ import sys
 from driver import session
 from processes.blocks import keys_of, rows_of
 from pyspark.sql import SparkSession
+from support.carriers import CARRIERS
 from support.processes import spec_of
-from support.ways import WAYS
 
 import hoodoo
 from hoodoo.errors import CommitUnknown, HoodooError
@@ -34,14 +34,16 @@ def main() -> None:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     spark = session(spec["settings"])
     journal.note("ready", jvm=spark.sparkContext._gateway.proc.pid)
-    living, ways = list(spec["living"]), list(WAYS.values())
+    living, carriers = list(spec["living"]), list(CARRIERS.values())
     for number in range(spec["first"], spec["first"] + spec["writes"]):
         kind = KINDS[number % len(KINDS)] if living else "insert"
         is_new = kind.endswith("insert")
         block = number if is_new else living[number % len(living)]
         facts = {"number": number, "kind": "insert" if is_new else kind, "block": block}
         journal.note("intent", **facts)
-        table = hoodoo.open_table(spec["uri"], {**spec["options"], **ways[number % len(ways)]})
+        table = hoodoo.open_table(
+            spec["uri"], {**spec["options"], **carriers[number % len(carriers)]}
+        )
         try:
             instant = write(spark, table, number, kind, block)
         except CommitUnknown as error:

@@ -16,7 +16,7 @@ from peer_client import Peer, PeerError
 from peer_tables import CLUSTER, COMMIT_TIME, COMPACT, LOG_FORMAT, OPERATION, ORDERING, TYPE
 from pyspark.sql import SparkSession
 from same_rows import assert_same_rows
-from support.ways import WAYS
+from support.carriers import CARRIERS
 from support.wheel import wheel_rows
 from support.zones import time_zone
 
@@ -179,7 +179,7 @@ class Run:
         def frame(rows: Iterable[Row]) -> Any:
             return self.spark.createDataFrame(arrow(rows))
 
-        self._write_ours(step, {**self.options(), **WAYS[step.way]}, frame)
+        self._write_ours(step, {**self.options(), **CARRIERS[step.carrier]}, frame)
 
     def _write_ours(
         self, step: Step, options: dict[str, str], given: Callable[[Iterable[Row]], Any]

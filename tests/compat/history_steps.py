@@ -13,7 +13,7 @@ from typing import NamedTuple
 ZONES = ("America/New_York", "Asia/Tokyo")
 CITIES = ("sf", "la", "ny")
 INDEXES = ("SIMPLE", "BLOOM", "BUCKET")
-WAYS = ("rows", "keys", "joins")
+CARRIERS = ("rows_in_driver", "keys_in_driver", "keys_in_spark")
 SERVICES = {
     "cow": ("cluster", "clean", "clean versions", "archive"),
     "mor": ("compact", "compact", "plan compaction", "cluster", "clean", "archive"),
@@ -55,13 +55,13 @@ class Step(NamedTuple):
     """`local` and `spark` are hoodoo's, `frame` and `sql` are Hudi's."""
     operation: str
     rows: tuple[Row, ...]
-    way: str
+    carrier: str
     zone: str
     service: str
     is_checked: bool
 
     def __str__(self) -> str:
-        how = {"spark": f" ({self.way})", "local": ""}.get(self.writer, f" in {self.zone}")
+        how = {"spark": f" ({self.carrier})", "local": ""}.get(self.writer, f" in {self.zone}")
         rows = ", ".join(f"{r.id} {r.city} {r.ts} {r.fare:g} {r.note or '-'}" for r in self.rows)
         then = f", then {self.service}" if self.service else ""
         return f"{self.number:3} {self.writer}{how} {self.operation}: {rows}{then}"
@@ -112,7 +112,7 @@ def draw_steps(setting: Setting) -> Iterator[Step]:
             writer=writer,
             operation=operation,
             rows=rows.draw(number, operation, setting.by_event),
-            way=chance.choice(WAYS),
+            carrier=chance.choice(CARRIERS),
             zone=setting.zone if setting.maker == "hudi" else chance.choice(ZONES),
             service=service if number else "",
             is_checked=chance.random() < 0.3,

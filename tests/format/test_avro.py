@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hoodoo.errors import FormatError
 from hoodoo.format import avro
-from hoodoo.format.foreign_schema import checked
+from hoodoo.format.foreign_schema import check_schema
 
 PAIR = {
     "type": "record",
@@ -231,12 +231,12 @@ def nest(depth: int) -> Any:
 )
 def test_schemas_that_could_do_harm(schema: Any, reason: str) -> None:
     with pytest.raises(FormatError, match=reason):
-        checked(schema)
+        check_schema(schema)
 
 
 def test_schemas_as_deep_as_allowed() -> None:
-    assert checked(record_of(nest(60)))["name"] == "R"
-    assert len(checked(record_of(chain(60)))["fields"][0]["type"]) == 60
+    assert check_schema(record_of(nest(60)))["name"] == "R"
+    assert len(check_schema(record_of(chain(60)))["fields"][0]["type"]) == 60
 
 
 def test_a_schema_nested_too_deep_for_the_json_parser() -> None:
@@ -254,7 +254,7 @@ def test_names_resolve_in_their_namespace() -> None:
         "name": "a.b.O",
         "fields": [{"name": "x", "type": inner}, {"name": "y", "type": "I"}],
     }
-    assert [field["type"] for field in checked(schema)["fields"]][1] == "a.b.I"
+    assert [field["type"] for field in check_schema(schema)["fields"]][1] == "a.b.I"
     assert avro.read_one(container(schema, body=b"\x02\x04"))[1] == {"x": {"n": 1}, "y": {"n": 2}}
 
 

@@ -54,7 +54,9 @@ def with_keys(data: pa.Table, keys: Sequence[str | None] | None = None) -> pa.Ta
     return pa.Table.from_arrays(columns, schema=with_meta_fields(data.schema))
 
 
-def written(table: pa.Table, options: ParquetOptions | None = None, *, batches: int = 1) -> bytes:
+def write_file(
+    table: pa.Table, options: ParquetOptions | None = None, *, batches: int = 1
+) -> bytes:
     out = io.BytesIO()
     avro = with_meta_fields(avro_from_arrow(without_meta_fields(table.schema), "t"))
     writer = BaseFileWriter(
@@ -67,7 +69,7 @@ def written(table: pa.Table, options: ParquetOptions | None = None, *, batches: 
     return out.getvalue()
 
 
-def opened(data: bytes) -> OpenParquet:
+def open_bytes(data: bytes) -> OpenParquet:
     return open_parquet(pa.BufferReader(data))
 
 
@@ -76,7 +78,7 @@ def opened(data: bytes) -> OpenParquet:
 def test_rows_survive_the_round_trip(data: st.DataObject) -> None:
     schema = data.draw(SCHEMAS)
     table = with_keys(data.draw(rows(schema)))
-    file = opened(written(table))
+    file = open_bytes(write_file(table))
     made = conform(read_rows(file, table.schema.names), table.schema)
     assert made.equals(table)
     footer = read_footer(file.metadata)
@@ -98,7 +100,7 @@ def test_physical_types_are_those_of_the_format() -> None:
             ("m", pa.map_(pa.string(), pa.float64())),
         ]
     )
-    file = opened(written(with_keys(schema.empty_table())))
+    file = open_bytes(write_file(with_keys(schema.empty_table())))
     found = {
         column.path: (column.physical_type, column.length, str(column.logical_type))
         for column in (file.schema.column(index) for index in range(len(file.schema)))
@@ -123,26 +125,28 @@ def test_physical_types_are_those_of_the_format() -> None:
 def test_footer_of_a_base_file() -> None:
     keys = ["b", "é", "a", "c"]
     table = with_keys(pa.table({"x": [1, 2, 3, 4]}), keys)
-    footer = read_footer(opened(written(table, ParquetOptions(bloom=BLOOM), batches=2)).metadata)
+    footer = read_footer(
+        open_bytes(write_file(table, ParquetOptions(bloom=BLOOM), batches=2)).metadata
+    )
     assert (footer.min_key, footer.max_key) == ("a", "é")
     assert footer.bloom is not None
     assert footer.bloom.might_contain(pa.array(keys)).all()
     assert not footer.bloom.might_contain(pa.array(["d", "aa"])).any()
     assert footer.bloom.type is FilterType.DYNAMIC
-    bare = read_footer(opened(written(table)).metadata)
+    bare = read_footer(open_bytes(write_file(table)).metadata)
     assert (bare.min_key, bare.max_key, bare.bloom) == ("a", "é", None)
 
 
 def test_files_without_rows_and_without_keys() -> None:
     empty = with_keys(pa.schema([("x", pa.int64())]).empty_table())
-    file = opened(written(empty, ParquetOptions(bloom=BLOOM)))
+    file = open_bytes(write_file(empty, ParquetOptions(bloom=BLOOM)))
     assert read_rows(file, empty.schema.names).equals(empty)
     footer = read_footer(file.metadata)
     assert (footer.min_key, footer.max_key) == (None, None)
     assert footer.bloom == BloomFilter.build(pa.array([], pa.string()), entries=1_000)
     # A table that keeps no meta fields: the column is there, and null.
     keyless = with_keys(pa.table({"x": [1, 2]}), [None, None])
-    footer = read_footer(opened(written(keyless, ParquetOptions(bloom=BLOOM))).metadata)
+    footer = read_footer(open_bytes(write_file(keyless, ParquetOptions(bloom=BLOOM))).metadata)
     assert (footer.min_key, footer.max_key, footer.bloom) == (None, None, None)
     assert footer.avro_schema is not None
 
@@ -161,17 +165,17 @@ def test_key_bounds_where_utf_8_and_utf_16_differ() -> None:
 def test_row_groups_and_pages_have_the_size_asked_for() -> None:
     table = with_keys(pa.table({"x": pa.array(range(20_000), pa.int64())}))
     options = ParquetOptions(codec="uncompressed", row_group_bytes=table.nbytes // 4)
-    data = written(table, options, batches=20)
-    file = opened(data)
+    data = write_file(table, options, batches=20)
+    file = open_bytes(data)
     sizes = [file.metadata.row_group(n).num_rows for n in range(file.metadata.num_row_groups)]
     assert sum(sizes) == 20_000
     assert 3 <= len(sizes) <= 5
     assert max(sizes) <= 8_000
-    one_call = opened(written(table, options)).metadata
+    one_call = open_bytes(write_file(table, options)).metadata
     assert 3 <= one_call.num_row_groups <= 5
     assert file.metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
     for codec in ("snappy", "gzip", "zstd"):
-        made = opened(written(table, ParquetOptions(codec=codec)))
+        made = open_bytes(write_file(table, ParquetOptions(codec=codec)))
         assert made.metadata.row_group(0).column(0).compression == codec.upper()
 
 
@@ -191,7 +195,7 @@ def test_size_while_writing_is_near_the_size_of_the_file() -> None:
 
 def test_columns_that_the_file_lacks_are_left_out() -> None:
     table = with_keys(pa.table({"x": [1, 2], "y": ["a", "b"]}))
-    file = opened(written(table))
+    file = open_bytes(write_file(table))
     assert read_rows(file, ["y", "z", "x"]).to_pydict() == {"y": ["a", "b"], "x": [1, 2]}
     assert read_rows(file, ["x"], []).num_rows == 0
     assert read_rows(file, ["x"]).schema.metadata is None
@@ -206,7 +210,7 @@ def ranges_in(file: OpenParquet) -> list[dict[str, ValueRange]]:
 
 def ranges_of(values: list[Any], type_: pa.DataType) -> Any:
     table = with_keys(pa.table({"c": pa.array(values, type_)}))
-    return ranges_in(opened(written(table)))[0].get("c")
+    return ranges_in(open_bytes(write_file(table)))[0].get("c")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +259,7 @@ def test_ranges_of_nulls_and_of_nested_columns() -> None:
 def test_row_groups_that_cannot_match_are_left_out() -> None:
     table = with_keys(pa.table({"x": pa.array(range(4_000), pa.int64())}))
     options = ParquetOptions(row_group_bytes=table.nbytes // 4)
-    file = opened(written(table, options, batches=4))
+    file = open_bytes(write_file(table, options, batches=4))
     groups = file.metadata.num_row_groups
     assert groups == 4
     assert row_groups_that_may_match(file, Compare("x", "<", 500)) == [0]
@@ -277,7 +281,7 @@ def test_row_groups_that_cannot_match_are_left_out() -> None:
 def test_no_matching_row_is_ever_pruned(values: list[float | None], op: str, literal: int) -> None:
     numbers = [None if value is None else float(value) for value in values]
     table = with_keys(pa.table({"c": pa.array(numbers, pa.float64())}))
-    file = opened(written(table))
+    file = open_bytes(write_file(table))
     compare = {
         "=": float.__eq__,
         "!=": float.__ne__,
@@ -297,7 +301,7 @@ def sample() -> bytes:
     table = with_keys(
         pa.table({"x": [1, 2, None], "s": ["a", "b" * 30, None], "l": [[1], [], None]})
     )
-    return written(table, ParquetOptions(bloom=BloomOptions(3, 0.01, 3)))
+    return write_file(table, ParquetOptions(bloom=BloomOptions(3, 0.01, 3)))
 
 
 @pytest.mark.parametrize(
@@ -307,15 +311,15 @@ def sample() -> bytes:
 )
 def test_what_is_no_parquet_file(data: bytes) -> None:
     with pytest.raises(FormatError, match="not a Parquet file"):
-        opened(data)
+        open_bytes(data)
 
 
 def test_flipped_bits_in_pages_are_found() -> None:
     data = bytearray(sample())
-    place = opened(bytes(data)).metadata.row_group(0).column(5).dictionary_page_offset
+    place = open_bytes(bytes(data)).metadata.row_group(0).column(5).dictionary_page_offset
     assert place is not None
     data[place + 30] ^= 1
-    file = opened(bytes(data))
+    file = open_bytes(bytes(data))
     with pytest.raises(FormatError, match="damaged Parquet file"):
         read_rows(file, file.schema_arrow.names)
 
@@ -327,7 +331,7 @@ def test_damaged_files_are_format_errors_or_rows(changes: list[tuple[int, int]])
     for place, byte in changes:
         data[place % len(data)] = byte
     try:
-        file = opened(bytes(data))
+        file = open_bytes(bytes(data))
         read_footer(file.metadata)
         row_groups_that_may_match(file, Compare("x", ">", 1))
         read_rows(file, [*META_FIELDS, "x", "s", "l"])
@@ -340,7 +344,7 @@ def test_footer_values_that_are_not_text() -> None:
     with pq.ParquetWriter(out, pa.schema([("a", pa.int32())]), store_schema=False) as writer:
         writer.add_key_value_metadata({b"hoodie_min_record_key": b"\xff"})
     with pytest.raises(FormatError, match="hoodie_min_record_key"):
-        read_footer(opened(out.getvalue()).metadata)
+        read_footer(open_bytes(out.getvalue()).metadata)
 
 
 # ----- what Apache Hudi wrote

@@ -391,7 +391,7 @@ def commit_schema(path: Path) -> str | None:
     return (metadata.get("extraMetadata") or {}).get("schema") or None
 
 
-def unescaped(value: str) -> str:
+def unescape(value: str) -> str:
     return re.sub(r"\\(.)", r"\1", value)
 
 
@@ -426,7 +426,7 @@ def test_schemas_of_fixture_properties_and_commits(name: str, unpack: Any) -> No
     found = []
     for line in (table / ".hoodie/hoodie.properties").read_text("latin-1").splitlines():
         if line.startswith("hoodie.table.create.schema="):
-            found.append(unescaped(line.partition("=")[2]))
+            found.append(unescape(line.partition("=")[2]))
     for path in sorted((table / ".hoodie").rglob("*commit")):
         if "metadata" not in path.parts:
             found.extend(filter(None, [commit_schema(path)]))

@@ -30,7 +30,7 @@ def the_slice(table: HandMade) -> SliceRead:
     return read
 
 
-def found(read: SliceRead, *keys: str, by_range: bool = True) -> list[str]:
+def find(read: SliceRead, *keys: str, by_range: bool = True) -> list[str]:
     wanted = pa.array(keys, pa.string())
     answer = find_keys(read, wanted, by_range=by_range).to_pylist()
     assert answer == search_slice(read, wanted, by_range=by_range).present.to_pylist()
@@ -42,21 +42,21 @@ def found(read: SliceRead, *keys: str, by_range: bool = True) -> list[str]:
 def test_keys_in_base_files(table: HandMade, bloom: bool, by_range: bool) -> None:
     table.commit(at(1), at(2), table.base(group(1), at(1), {"b": 1, "d": 1}, bloom=bloom))
     read = the_slice(table)
-    assert found(read, "e", "d", "c", "b", "a", by_range=by_range) == ["d", "b"]
-    assert found(read, "a", "c", "e", by_range=by_range) == []
-    assert found(read, by_range=by_range) == []
+    assert find(read, "e", "d", "c", "b", "a", by_range=by_range) == ["d", "b"]
+    assert find(read, "a", "c", "e", by_range=by_range) == []
+    assert find(read, by_range=by_range) == []
 
 
 def test_keys_in_logs_once_and_outside_the_base_file_s_range(table: HandMade) -> None:
     table.commit(at(1), at(2), table.base(group(1), at(1), {"b": 1, "d": 1}))
     table.commit(at(3), at(4), table.log(group(1), at(3), {"d": 2, "x": 1}))
     table.commit(at(5), at(6), table.log(group(1), at(5), {"x": 2}))
-    assert found(the_slice(table), "x", "b", "d", "y") == ["x", "b", "d"]
+    assert find(the_slice(table), "x", "b", "d", "y") == ["x", "b", "d"]
 
 
 def test_keys_in_logs_without_a_base_file(table: HandMade) -> None:
     table.commit(at(1), at(2), table.log(group(1), at(1), {"x": 1}))
-    assert found(the_slice(table), "w", "x") == ["x"]
+    assert find(the_slice(table), "w", "x") == ["x"]
 
 
 def hollow(table: HandMade, *, bloom: bool) -> SliceRead:
@@ -73,17 +73,17 @@ def hollow(table: HandMade, *, bloom: bool) -> SliceRead:
 
 def test_ranges_spare_the_keys(table: HandMade) -> None:
     read = hollow(table, bloom=False)
-    assert found(read, "key-", "key-1", "zebra") == []
+    assert find(read, "key-", "key-1", "zebra") == []
     for by_range, key in ((False, "zebra"), (True, "key-000001"), (True, "key-000000")):
         with pytest.raises(FormatError):
-            found(read, key, by_range=by_range)
+            find(read, key, by_range=by_range)
 
 
 def test_bloom_filters_spare_the_keys(table: HandMade) -> None:
     read = hollow(table, bloom=True)
-    assert found(read, "key-000001", "key-000003", "zebra", by_range=False) == []
+    assert find(read, "key-000001", "key-000003", "zebra", by_range=False) == []
     with pytest.raises(FormatError):
-        found(read, "key-000002")
+        find(read, "key-000002")
 
 
 def test_ranges_that_are_told(table: HandMade) -> None:

@@ -42,7 +42,7 @@ def touch(place: Path, name: str, content: bytes = b"") -> Path:
     return path
 
 
-def opened(place: Path) -> TableRef:
+def open_place(place: Path) -> TableRef:
     return open_ref(str(place))
 
 
@@ -51,7 +51,7 @@ def by_time(reports: list[InstantReport]) -> dict[str, InstantReport]:
 
 
 def test_completed_commits_tell_their_operation(place: Path) -> None:
-    first, second = report_timeline(opened(place))
+    first, second = report_timeline(open_place(place))
     assert (first.action, first.state, first.operation) == ("commit", "completed", "INSERT")
     assert second.operation == "UPSERT"
     assert first.requested_time < second.requested_time
@@ -66,7 +66,7 @@ def test_pending_and_aborted_ones_are_there(place: Path) -> None:
     touch(place, "20200102000000000.inflight")
     touch(place, "20200103000000000.compaction.requested")
     touch(place, "20200103000000000.compaction.aborted")
-    reports = by_time(report_timeline(opened(place)))
+    reports = by_time(report_timeline(open_place(place)))
     assert len(reports) == 5
     requested = reports["20200101000000000"]
     assert (requested.action, requested.state) == ("clustering", "requested")
@@ -78,7 +78,7 @@ def test_pending_and_aborted_ones_are_there(place: Path) -> None:
     assert requested.age_seconds is not None
     assert inflight.age_seconds is not None
     assert requested.age_seconds - inflight.age_seconds == pytest.approx(86_400, abs=60)
-    now_ms = opened(place).env.clock.now_ms()
+    now_ms = open_place(place).env.clock.now_ms()
     assert inflight.age_seconds == pytest.approx(now_ms / 1000 - 1_577_923_200, abs=60)
 
 
@@ -86,7 +86,7 @@ def test_an_inflight_commit_tells_what_it_is_about(place: Path) -> None:
     done = min((place / ".hoodie/timeline").glob("*_*.commit"))
     touch(place, "20200102000000000.commit.requested")
     touch(place, "20200102000000000.inflight", done.read_bytes())
-    assert by_time(report_timeline(opened(place)))["20200102000000000"].operation == "INSERT"
+    assert by_time(report_timeline(open_place(place)))["20200102000000000"].operation == "INSERT"
 
 
 @pytest.mark.parametrize(("zone", "hours"), [("UTC", 0), ("LOCAL", 9)])
@@ -103,16 +103,16 @@ def test_ages_go_by_the_zone_of_the_table(tmp_path: Path, zone: str, hours: int)
 
 def test_the_file_tells_the_age_of_an_instant_yet_to_come(place: Path) -> None:
     path = touch(place, "20990101000000000.clustering.requested")
-    hour_ago = opened(place).env.clock.now_ms() / 1000 - 3600
+    hour_ago = open_place(place).env.clock.now_ms() / 1000 - 3600
     os.utime(path, (hour_ago, hour_ago))
-    age = by_time(report_timeline(opened(place)))["20990101000000000"].age_seconds
+    age = by_time(report_timeline(open_place(place)))["20990101000000000"].age_seconds
     assert age == pytest.approx(3600, abs=60)
 
 
 def test_an_odd_time_has_no_age_and_does_no_harm(place: Path) -> None:
     touch(place, "00000000000001.clean.requested")
     touch(place, "123.clean.inflight")
-    reports = by_time(report_timeline(opened(place)))
+    reports = by_time(report_timeline(open_place(place)))
     assert reports["00000000000001"].state == "requested"
     assert reports["123"].age_seconds is None
 
@@ -121,20 +121,20 @@ def test_last_keeps_every_pending_one(place: Path) -> None:
     touch(place, "20200101000000000.clustering.requested")
     touch(place, "20200102000000000.rollback.requested")
     touch(place, "20200102000000000.rollback.inflight")
-    reports = report_timeline(opened(place), last=1)
+    reports = report_timeline(open_place(place), last=1)
     assert [one.state for one in reports] == ["requested", "inflight", "completed"]
     assert [one.operation for one in reports] == [None, None, "UPSERT"]
-    assert [one.state for one in report_timeline(opened(place), last=0)] == [
+    assert [one.state for one in report_timeline(open_place(place), last=0)] == [
         "requested",
         "inflight",
     ]
-    assert len(report_timeline(opened(place), last=99)) == 4
+    assert len(report_timeline(open_place(place), last=99)) == 4
 
 
 def test_a_damaged_commit_is_shown_with_its_problem(place: Path) -> None:
     damaged = max((place / ".hoodie/timeline").glob("*_*.commit"))
     damaged.write_bytes(damaged.read_bytes()[:40])
-    first, second = report_timeline(opened(place))
+    first, second = report_timeline(open_place(place))
     assert (first.operation, first.problem) == ("INSERT", None)
     assert second.operation is None
     assert second.problem is not None
@@ -216,26 +216,26 @@ def test_who_beats_while_we_look_is_not_silent() -> None:
 def test_foreign_writers(place: Path) -> None:
     for name in ("commit.requested", "inflight"):
         touch(place, f"20200102000000000.{name}")
-    (one,) = report_timeline(opened(place), last=0)
+    (one,) = report_timeline(open_place(place), last=0)
     assert (one.owner, one.is_dead) == ("unknown (no heartbeat)", None)
-    hour_ago = opened(place).env.clock.now_ms() / 1000 - 3600
+    hour_ago = open_place(place).env.clock.now_ms() / 1000 - 3600
     os.utime(place / ".hoodie/timeline/20200102000000000.inflight", (hour_ago, hour_ago))
-    (one,) = report_timeline(opened(place), last=0)
+    (one,) = report_timeline(open_place(place), last=0)
     assert one.is_dead is True
     assert one.silent_seconds == pytest.approx(3600, abs=60)
     heartbeat = place / paths.heartbeat(InstantTime("20200102000000000"))
     heartbeat.parent.mkdir(exist_ok=True)
     heartbeat.write_bytes(b"")
-    (one,) = report_timeline(opened(place), last=0)
+    (one,) = report_timeline(open_place(place), last=0)
     assert (one.owner, one.is_dead) == ("unknown (foreign heartbeat)", None)
 
 
 def test_a_plan_that_waits_has_no_owner(place: Path) -> None:
     touch(place, "20200101000000000.clustering.requested")
-    (one,) = report_timeline(opened(place), last=0)
+    (one,) = report_timeline(open_place(place), last=0)
     assert (one.owner, one.silent_seconds, one.is_dead) == (None, None, None)
     touch(place, "20200101000000000.clustering.inflight")
-    (one,) = report_timeline(opened(place), last=0)
+    (one,) = report_timeline(open_place(place), last=0)
     assert one.owner == "unknown (no heartbeat)"
 
 
@@ -253,7 +253,7 @@ def test_reports_do_not_write_and_ask_little() -> None:
     assert storage.counts() == {"list": 4, "read": 3}
 
 
-def archived(time: str, action: Action, metadata: bytes | None) -> lsm.ArchivedInstant:
+def archived_instant(time: str, action: Action, metadata: bytes | None) -> lsm.ArchivedInstant:
     requested, completed = InstantTime(f"{time}000"), InstantTime(f"{time}500")
     return lsm.ArchivedInstant(
         requested_time=requested, completion_time=completed, action=action, metadata=metadata
@@ -265,31 +265,31 @@ def test_archived_ones_are_shown_when_asked_for(place: Path) -> None:
     twice = InstantTime(commit.name.partition("_")[0])
     archive(
         place,
-        archived("20200101000000", Action.COMMIT, commit.read_bytes()),
-        archived("20200102000000", Action.CLEAN, b"?"),
-        archived("20200103000000", Action.COMMIT, b"?"),
+        archived_instant("20200101000000", Action.COMMIT, commit.read_bytes()),
+        archived_instant("20200102000000", Action.CLEAN, b"?"),
+        archived_instant("20200103000000", Action.COMMIT, b"?"),
         # Archiving was cut short: still in the active timeline too.
         lsm.ArchivedInstant(requested_time=twice, completion_time=twice, action=Action.COMMIT),
     )
-    assert len(report_timeline(opened(place))) == 2
-    reports = report_timeline(opened(place), include_archived=True)
+    assert len(report_timeline(open_place(place))) == 2
+    reports = report_timeline(open_place(place), include_archived=True)
     assert [one.is_archived for one in reports] == [True, True, True, False, False]
     assert reports[0].operation == "INSERT"
     assert reports[0].completion_time == "20200101000000500"
     assert (reports[1].action, reports[1].problem) == ("clean", None)
     assert reports[2].problem is not None
-    assert len(report_timeline(opened(place), include_archived=True, last=3)) == 3
+    assert len(report_timeline(open_place(place), include_archived=True, last=3)) == 3
 
 
 def test_the_api_gives_the_same(place: Path) -> None:
     table = hoodoo.open_table(str(place))
-    assert table.timeline() == report_timeline(opened(place))
+    assert table.timeline() == report_timeline(open_place(place))
     assert len(table.timeline(include_archived=True)) == 2
 
 
 @pytest.mark.parametrize("table", fixture_tables())
 def test_tables_of_apache_hudi(table: str, unpack) -> None:
-    ref = opened(unpack(table))
+    ref = open_place(unpack(table))
     reports = report_timeline(ref)
     assert len(reports) == len(ref.load_timeline())
     for report in reports:

@@ -93,7 +93,7 @@ def parts(key: str) -> Iterator[tuple[str, str]]:
         key = rest[end + 1 :]
 
 
-def expected(key: str, fields: tuple[str, ...]) -> int:
+def expected_bucket(key: str, fields: tuple[str, ...]) -> int:
     chosen = []
     if "," in key and ":" in key:
         chosen = [value for name, value in parts(key) if name in fields]
@@ -110,7 +110,7 @@ KEYS = st.lists(st.lists(PIECE, max_size=12).map("".join), max_size=30)
 @example(["b::,:,a:", ",:", ":,"], "a,b", 7)
 def test_any_keys(keys: list[str], fields: str, count: int) -> None:
     rule = tuple(fields.split(","))
-    assert numbers(keys, fields, count) == [expected(key, rule) % count for key in keys]
+    assert numbers(keys, fields, count) == [expected_bucket(key, rule) % count for key in keys]
 
 
 @given(st.lists(st.text(max_size=8), max_size=40), st.integers(1, 60))
@@ -118,7 +118,7 @@ def test_batches_do_not_show(keys: list[str], batch_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(buckets, "_BATCH_BYTES", batch_bytes)
         found = numbers(keys, "a", 97)
-    assert found == [expected(key, ("a",)) % 97 for key in keys]
+    assert found == [expected_bucket(key, ("a",)) % 97 for key in keys]
 
 
 def test_slices_and_chunks() -> None:

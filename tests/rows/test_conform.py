@@ -22,7 +22,7 @@ def one_column(values: list[Any], type_: pa.DataType) -> pa.Table:
     return pa.table({"c": pa.array(values, type_)})
 
 
-def conformed(values: list[Any], source: pa.DataType, target: pa.DataType) -> pa.Array:
+def conform_column(values: list[Any], source: pa.DataType, target: pa.DataType) -> pa.Array:
     made = conform(one_column(values, source), pa.schema([("c", target)]))
     assert made.schema == pa.schema([("c", target)])
     made.validate(full=True)
@@ -62,7 +62,7 @@ def conformed(values: list[Any], source: pa.DataType, target: pa.DataType) -> pa
 def test_promotions(
     values: list[Any], source: pa.DataType, target: pa.DataType, expected: list[Any]
 ) -> None:
-    assert conformed(values, source, target).to_pylist() == expected
+    assert conform_column(values, source, target).to_pylist() == expected
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_promotions(
     ids=str,
 )
 def test_moments(number: int, source: pa.DataType, target: pa.DataType, expected: int) -> None:
-    made = conformed([number], source, target)
+    made = conform_column([number], source, target)
     width = INT if target.bit_width == 32 else LONG
     assert made.view(width).to_pylist() == [expected]
 
@@ -122,7 +122,7 @@ def test_what_does_not_fit_names_column_and_types(
     values: list[Any], source: pa.DataType, target: pa.DataType
 ) -> None:
     with pytest.raises(SchemaMismatch, match=r"column c\b.* does not fit ") as caught:
-        conformed(values, source, target)
+        conform_column(values, source, target)
     if not (pa.types.is_nested(source) or pa.types.is_nested(target)):
         assert f"{source} does not fit {target}" in str(caught.value)
 
@@ -138,12 +138,12 @@ def test_nested_fields_match_by_name() -> None:
     new = pa.struct([("added", TEXT), ("x", LONG)])
     row = {"x": 1, "gone": "g"}
     changed = {"added": None, "x": 1}
-    assert conformed([row, None], old, new).to_pylist() == [changed, None]
-    lists = conformed([[row, None], None, []], pa.list_(old), pa.list_(new))
+    assert conform_column([row, None], old, new).to_pylist() == [changed, None]
+    lists = conform_column([[row, None], None, []], pa.list_(old), pa.list_(new))
     assert lists.to_pylist() == [[changed, None], None, []]
-    maps = conformed([[("k", row)], None], pa.map_(TEXT, old), pa.map_(TEXT, new))
+    maps = conform_column([[("k", row)], None], pa.map_(TEXT, old), pa.map_(TEXT, new))
     assert maps.to_pylist() == [[("k", changed)], None]
-    deep = conformed(
+    deep = conform_column(
         [{"s": [row]}], pa.struct([("s", pa.list_(old))]), pa.struct([("s", pa.list_(new))])
     )
     assert deep.to_pylist() == [{"s": [changed]}]
@@ -185,7 +185,7 @@ def test_an_equal_schema_copies_nothing(table: pa.Table) -> None:
 # ----- evolve
 
 
-def evolved(old: pa.DataType, new: pa.DataType) -> pa.DataType:
+def evolve_types(old: pa.DataType, new: pa.DataType) -> pa.DataType:
     return evolve(pa.schema([("c", old)]), pa.schema([("c", new)])).field("c").type
 
 
@@ -220,7 +220,7 @@ def evolved(old: pa.DataType, new: pa.DataType) -> pa.DataType:
     ids=str,
 )
 def test_evolved_types(table: pa.DataType, incoming: pa.DataType, result: pa.DataType) -> None:
-    assert evolved(table, incoming) == result
+    assert evolve_types(table, incoming) == result
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_evolved_types(table: pa.DataType, incoming: pa.DataType, result: pa.Dat
 )
 def test_types_that_do_not_evolve(table: pa.DataType, incoming: pa.DataType) -> None:
     with pytest.raises(SchemaMismatch, match=r"column c\b"):
-        evolved(table, incoming)
+        evolve_types(table, incoming)
 
 
 def test_columns_evolve() -> None:

@@ -33,7 +33,7 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from hoodoo.spark.pushdown import narrowed
+from hoodoo.spark.pushdown import narrow_selection
 
 SCHEMA = pa.schema(
     [
@@ -101,7 +101,7 @@ PASSED_OVER = [
 
 @pytest.mark.parametrize(("given", "is_true"), EXACT)
 def test_rows_that_match_are_found_and_no_others(place: Path, given: Filter, is_true: Any) -> None:
-    chosen = narrowed(select(open_ref(str(place)), columns=["id"]), [given, *PASSED_OVER])
+    chosen = narrow_selection(select(open_ref(str(place)), columns=["id"]), [given, *PASSED_OVER])
     found = chosen.read(LocalEngine(threads=1))["id"].to_pylist()
     assert sorted(found) == [r["id"] for r in ROWS if is_true(r)]
 
@@ -109,11 +109,11 @@ def test_rows_that_match_are_found_and_no_others(place: Path, given: Filter, is_
 @pytest.mark.parametrize("given", PASSED_OVER, ids=str)
 def test_filters_that_mean_something_else_to_arrow_leave_all(place: Path, given: Filter) -> None:
     chosen = select(open_ref(str(place)))
-    assert narrowed(chosen, [given]) is chosen
+    assert narrow_selection(chosen, [given]) is chosen
 
 
 def test_partitions_are_left_out_and_other_filters_stay(place: Path) -> None:
     chosen = select(open_ref(str(place)), filter="id < 9")
-    pushed = narrowed(chosen, [EqualTo(("city",), "la")])
+    pushed = narrow_selection(chosen, [EqualTo(("city",), "la")])
     assert [each.group.partition for each in pushed.slices] == ["city=la"]
     assert sorted(pushed.read(LocalEngine(threads=1))["id"].to_pylist()) == [1, 4, 7]

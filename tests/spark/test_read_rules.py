@@ -10,7 +10,7 @@ from hoodoo.model.keys import KeyGenerator, KeyRule
 from hoodoo.model.paths import PartitionPath
 from hoodoo.spark.evolution import first_types, takes
 from hoodoo.spark.native import tells_values
-from hoodoo.spark.python_scan import balanced
+from hoodoo.spark.python_scan import balance_loads
 
 SCHEMA = pa.schema([("s", pa.string()), ("n", pa.int32()), ("d", pa.date32()), ("x", pa.float64())])
 
@@ -77,13 +77,13 @@ def test_time_based_paths_tell_no_values() -> None:
 
 
 def test_loads_are_balanced() -> None:
-    assert balanced([], most=4) == []
-    assert balanced([5, 5], most=4) == [[0], [1]]
-    loads = balanced([8, 1, 1, 1, 1, 4], most=2)
+    assert balance_loads([], most=4) == []
+    assert balance_loads([5, 5], most=4) == [[0], [1]]
+    loads = balance_loads([8, 1, 1, 1, 1, 4], most=2)
     assert sorted(n for load in loads for n in load) == [0, 1, 2, 3, 4, 5]
     assert sorted(sum([8, 1, 1, 1, 1, 4][n] for n in load) for load in loads) == [8, 8]
-    assert len(balanced([2**30] * 100, most=4)) == 100
-    assert len(balanced([2**20] * 100, most=4)) == 4
+    assert len(balance_loads([2**30] * 100, most=4)) == 100
+    assert len(balance_loads([2**20] * 100, most=4)) == 4
 
 
 def test_the_oldest_type_of_each_column_is_found_in_few_steps() -> None:

@@ -99,7 +99,7 @@ def values(rows: Any) -> Rows:
     return dict(sorted(found))
 
 
-def written(operation: str, rows: Rows) -> Callable[[Side], Rows]:
+def write_and_read(operation: str, rows: Rows) -> Callable[[Side], Rows]:
     def write(side: Side) -> Rows:
         getattr(side.table, operation)(side.frame(rows, ts=2))
         return side.read()
@@ -115,30 +115,30 @@ def after_upsert(read: Callable[[Side], Rows]) -> Callable[[Side], Rows]:
     return upsert_and_read
 
 
-def without_partition(side: Side) -> Rows:
+def delete_partition_and_read(side: Side) -> Rows:
     side.table.delete_partitions(["part=a"])
     return side.read()
 
 
-def by_source(side: Side) -> Rows:
+def append_by_source_and_read(side: Side) -> Rows:
     assert side.spark is not None
     side.frame({"c1": 5}, ts=2).write.format("hoodoo").mode("append").save(side.place)
     return values(side.spark.read.format("hoodoo").load(side.place).collect())
 
 
 DOES: dict[str, Callable[[Side], Rows]] = {
-    "insert": written("insert", {"c1": 5}),
-    "bulk_insert": written("bulk_insert", {"c1": 5}),
-    "upsert": written("upsert", {"a1": 9, "c1": 5}),
-    "delete": written("delete", {"a1": 0}),
-    "insert_overwrite": written("insert_overwrite", {"a9": 5}),
-    "insert_overwrite_table": written("insert_overwrite_table", {"c1": 5}),
-    "delete_partitions": without_partition,
+    "insert": write_and_read("insert", {"c1": 5}),
+    "bulk_insert": write_and_read("bulk_insert", {"c1": 5}),
+    "upsert": write_and_read("upsert", {"a1": 9, "c1": 5}),
+    "delete": write_and_read("delete", {"a1": 0}),
+    "insert_overwrite": write_and_read("insert_overwrite", {"a9": 5}),
+    "insert_overwrite_table": write_and_read("insert_overwrite_table", {"c1": 5}),
+    "delete_partitions": delete_partition_and_read,
     "snapshot read": after_upsert(Side.read),
     "read-optimized read": after_upsert(lambda side: side.read(mode="read_optimized")),
     "time travel": after_upsert(lambda side: side.read(as_of=side.first)),
     "incremental read": after_upsert(Side.changes),
-    'format("hoodoo") read and append': by_source,
+    'format("hoodoo") read and append': append_by_source_and_read,
 }
 GIVES: dict[str, Rows] = {
     "insert": {**FIRST, "c1": 5},

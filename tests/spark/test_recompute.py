@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from support.indexed import BUCKETS, arrow, made, read
-from support.ways import JOINS, from_files
+from support.carriers import KEYS_IN_SPARK, from_files
+from support.indexed import BUCKETS, arrow, create, read_both
 
 from hoodoo.errors import HoodooError
 from hoodoo.spark import write
@@ -60,7 +60,7 @@ def test_other_sources_are_not(spark: SparkSession, rows: DataFrame, tmp_path: P
 def test_rows_are_kept_only_where_they_are_dear(
     spark: SparkSession, rows: DataFrame, tmp_path: Path, operation: str, kept: bool
 ) -> None:
-    table = made(tmp_path / "t", "cow", {**JOINS, **BUCKETS}, "ts")
+    table = create(tmp_path / "t", "cow", {**KEYS_IN_SPARK, **BUCKETS}, "ts")
     seen: list[int] = []
     persist = type(rows).persist
 
@@ -72,14 +72,14 @@ def test_rows_are_kept_only_where_they_are_dear(
         patch.setattr(type(rows), "persist", noted)
         getattr(table, operation)(rows.distinct() if kept else rows)
     assert bool(seen) is kept
-    assert read(table) == sorted(ROWS)
+    assert read_both(table) == sorted(ROWS)
 
 
 def test_rows_that_change_between_two_looks_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The same file name with more rows, as a careless writer of the input would do it."""
-    table = made(tmp_path / "t", "cow", {**JOINS, **BUCKETS}, "ts")
+    table = create(tmp_path / "t", "cow", {**KEYS_IN_SPARK, **BUCKETS}, "ts")
     few = from_files(spark, arrow(ROWS[:10]), tmp_path / "files")
     (file,) = (tmp_path / "files").iterdir()
     from_files(spark, arrow(ROWS), tmp_path / "others")
@@ -93,4 +93,4 @@ def test_rows_that_change_between_two_looks_are_refused(
         patch.setattr(write, "_plan_tagged", lambda *a, **b: (changing(), planned(*a, **b))[1])
         with pytest.raises(HoodooError):
             table.insert(few)
-    assert read(table) == []
+    assert read_both(table) == []

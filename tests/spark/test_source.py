@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from support.frames import rows_in
+from support.frame_checks import rows_in
 from support.wheel import rows_of, wheel_rows
 
 import hoodoo

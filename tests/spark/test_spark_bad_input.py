@@ -17,9 +17,9 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from support.indexed import BUCKETS, GLOBAL, arrow, read
-from support.indexed import made as made_anyhow
-from support.ways import WAYS, from_files
+from support.carriers import CARRIERS, from_files
+from support.indexed import BUCKETS, GLOBAL, arrow, read_both
+from support.indexed import create as create_anyhow
 
 import hoodoo
 from hoodoo.errors import (
@@ -46,11 +46,11 @@ SCHEMA = pa.schema(
 OPTIONS: dict[str, str] = {}
 
 
-@pytest.fixture(autouse=True, params=["rows", "joins"])
-def way(request: pytest.FixtureRequest) -> None:
+@pytest.fixture(autouse=True, params=["rows_in_driver", "keys_in_spark"])
+def carrier(request: pytest.FixtureRequest) -> None:
     """However rows are written, they are refused in the same words."""
     OPTIONS.clear()
-    OPTIONS.update(WAYS[request.param])
+    OPTIONS.update(CARRIERS[request.param])
 
 
 def make(place: Path, **more: Any) -> hoodoo.Table:
@@ -59,8 +59,8 @@ def make(place: Path, **more: Any) -> hoodoo.Table:
     return hoodoo.create_table(str(place), schema=SCHEMA, **arguments)
 
 
-def made(place: Path, kind: str, options: dict[str, str], ordering: str | None) -> Any:
-    return made_anyhow(place, kind, {**OPTIONS, **options}, ordering)
+def create(place: Path, kind: str, options: dict[str, str], ordering: str | None) -> Any:
+    return create_anyhow(place, kind, {**OPTIONS, **options}, ordering)
 
 
 def good(spark: SparkSession, *ids: str) -> DataFrame:
@@ -73,7 +73,7 @@ def one_task(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 @contextmanager
-def untouched(table: hoodoo.Table) -> Iterator[None]:
+def expect_untouched(table: hoodoo.Table) -> Iterator[None]:
     """The block leaves no data file, no pending instant and no row behind."""
     place = Path(table.uri.removeprefix("file://"))
 
@@ -93,11 +93,11 @@ def untouched(table: hoodoo.Table) -> Iterator[None]:
     assert not list((place / ".hoodie" / ".heartbeat").glob("[0-9]*"))
 
 
-def refused(
+def expect_refusal(
     table: hoodoo.Table, write: Callable[[], object], kind: type[HoodooError], *words: str
 ) -> None:
     """The write fails with this error and these words, in one line, and nothing of it stays."""
-    with untouched(table), pytest.raises(kind) as caught:
+    with expect_untouched(table), pytest.raises(kind) as caught:
         write()
     text = str(caught.value)
     assert "\n" not in text
@@ -106,7 +106,7 @@ def refused(
         assert word in text
 
 
-def changed(**columns: Any) -> Callable[[SparkSession], DataFrame]:
+def with_values(**columns: Any) -> Callable[[SparkSession], DataFrame]:
     """Two good rows, and a third with these values."""
 
     def build(spark: SparkSession) -> DataFrame:
@@ -118,7 +118,7 @@ def changed(**columns: Any) -> Callable[[SparkSession], DataFrame]:
     return build
 
 
-def selected(*columns: str) -> Callable[[SparkSession], DataFrame]:
+def select_from_good(*columns: str) -> Callable[[SparkSession], DataFrame]:
     """A good row, seen through some expressions."""
     return lambda spark: good(spark).selectExpr(*columns)
 
@@ -126,97 +126,105 @@ def selected(*columns: str) -> Callable[[SparkSession], DataFrame]:
 DIRECTORY = ("partition value", "of p cannot be a directory name")
 UNUSABLE = ("partition path", "(of p) cannot be used")
 BAD_VALUES: dict[str, tuple[Callable[[SparkSession], DataFrame], type[HoodooError], list[str]]] = {
-    "a null key": (changed(id=None), InputError, ["record key id is null or empty"]),
-    "an empty key": (changed(id=""), InputError, ["record key id is null or empty"]),
-    "a null ordering value": (changed(ts=None), InputError, ["ordering column ts is null"]),
-    "a null in a required column": (changed(v=None), SchemaMismatch, ["column v", "null"]),
+    "a null key": (with_values(id=None), InputError, ["record key id is null or empty"]),
+    "an empty key": (with_values(id=""), InputError, ["record key id is null or empty"]),
+    "a null ordering value": (with_values(ts=None), InputError, ["ordering column ts is null"]),
+    "a null in a required column": (with_values(v=None), SchemaMismatch, ["column v", "null"]),
     "a text that is not UTF-8": (
         lambda spark: good(spark).selectExpr("cast(X'61FF62' as string) id", "p", "ts", "v"),
         InputError,
         ["column", "is not UTF-8"],
     ),
-    "a slash at the end": (changed(p="x/"), InputError, ["'x/'", *DIRECTORY]),
-    "a slash at the beginning": (changed(p="/x"), InputError, ["'/x'", *DIRECTORY]),
-    "an empty level": (changed(p="x//y"), InputError, ["'x//y'", *DIRECTORY]),
-    "the directory above": (changed(p=".."), InputError, ["'..'", *DIRECTORY]),
-    "the table's own directory": (changed(p="x/.hoodie"), InputError, ["'p=x/.hoodie'", *UNUSABLE]),
-    "a NUL": (changed(p="a\0b"), InputError, ["NUL", *UNUSABLE]),
-    "a long name": (changed(p="x" * 254), InputError, ["at most 255 bytes", *UNUSABLE]),
-    "out of the table": (changed(p="x/../../y"), InputError, ["'x/../../y'", *DIRECTORY]),
+    "a slash at the end": (with_values(p="x/"), InputError, ["'x/'", *DIRECTORY]),
+    "a slash at the beginning": (with_values(p="/x"), InputError, ["'/x'", *DIRECTORY]),
+    "an empty level": (with_values(p="x//y"), InputError, ["'x//y'", *DIRECTORY]),
+    "the directory above": (with_values(p=".."), InputError, ["'..'", *DIRECTORY]),
+    "the table's own directory": (
+        with_values(p="x/.hoodie"),
+        InputError,
+        ["'p=x/.hoodie'", *UNUSABLE],
+    ),
+    "a NUL": (with_values(p="a\0b"), InputError, ["NUL", *UNUSABLE]),
+    "a long name": (with_values(p="x" * 254), InputError, ["at most 255 bytes", *UNUSABLE]),
+    "out of the table": (with_values(p="x/../../y"), InputError, ["'x/../../y'", *DIRECTORY]),
 }
 BAD_COLUMNS: dict[str, tuple[Callable[[SparkSession], Any], type[HoodooError], list[str]]] = {
-    "no key column": (selected("p", "ts", "v"), InputError, ["no column 'id' in the rows"]),
-    "no partition column": (selected("id", "ts", "v"), InputError, ["no column 'p'"]),
-    "no ordering column": (selected("id", "p", "v"), InputError, ["no column 'ts'"]),
-    "no required column": (selected("id", "p", "ts"), SchemaMismatch, ["column v: missing"]),
-    "no columns": (selected(), InputError, ["no column 'id' in the rows"]),
+    "no key column": (select_from_good("p", "ts", "v"), InputError, ["no column 'id' in the rows"]),
+    "no partition column": (select_from_good("id", "ts", "v"), InputError, ["no column 'p'"]),
+    "no ordering column": (select_from_good("id", "p", "v"), InputError, ["no column 'ts'"]),
+    "no required column": (
+        select_from_good("id", "p", "ts"),
+        SchemaMismatch,
+        ["column v: missing"],
+    ),
+    "no columns": (select_from_good(), InputError, ["no column 'id' in the rows"]),
     "a column twice": (
-        selected("*", "id"),
+        select_from_good("*", "id"),
         InputError,
         ["duplicate column name", "'id'"],
     ),
     "a column twice but for case": (
-        selected("*", "1 as TS"),
+        select_from_good("*", "1 as TS"),
         InputError,
         ["duplicate column name", "'TS'"],
     ),
     "a key spelled otherwise": (
-        selected("id as ID", "p", "ts", "v"),
+        select_from_good("id as ID", "p", "ts", "v"),
         InputError,
         ["no column 'id'"],
     ),
     "a column spelled otherwise": (
-        selected("id", "p", "ts", "v as V"),
+        select_from_good("id", "p", "ts", "v as V"),
         SchemaMismatch,
         ["column V: the table spells it v"],
     ),
     "a name of our own": (
-        selected("*", "1 as _hoodoo_hash"),
+        select_from_good("*", "1 as _hoodoo_hash"),
         InputError,
         ["column '_hoodoo_hash': the name is hoodoo's own"],
     ),
     "a name of our own but for case": (
-        selected("*", "1 as _HOODOO_Group"),
+        select_from_good("*", "1 as _HOODOO_Group"),
         InputError,
         ["column '_HOODOO_Group': the name is hoodoo's own"],
     ),
     "a meta column but for case": (
-        selected("*", "'k' as _Hoodie_Record_Key"),
+        select_from_good("*", "'k' as _Hoodie_Record_Key"),
         InputError,
         ["column '_Hoodie_Record_Key': the name is hoodoo's own"],
     ),
     "a text for a number": (
-        selected("id", "p", "ts", "'one' as v"),
+        select_from_good("id", "p", "ts", "'one' as v"),
         SchemaMismatch,
         ["column v: string does not fit int64"],
     ),
     "a number for a key": (
-        selected("1 as id", "p", "ts", "v"),
+        select_from_good("1 as id", "p", "ts", "v"),
         SchemaMismatch,
         ["column id: int32 does not fit string"],
     ),
     "a fraction for a whole number": (
-        selected("id", "p", "ts", "1.5D as v"),
+        select_from_good("id", "p", "ts", "1.5D as v"),
         SchemaMismatch,
         ["column v: double does not fit int64"],
     ),
     "an interval": (
-        selected("*", "interval 1 day as d"),
+        select_from_good("*", "interval 1 day as d"),
         SchemaMismatch,
         ["column d: a table cannot hold Spark's interval"],
     ),
     "a map by numbers": (
-        selected("*", "map(1, 2) as m"),
+        select_from_good("*", "map(1, 2) as m"),
         SchemaMismatch,
         ["column m", "map keys must be strings"],
     ),
     "a column without a type": (
-        selected("*", "null as n"),
+        select_from_good("*", "null as n"),
         SchemaMismatch,
         ["column n: a table cannot hold null"],
     ),
     "a name that Avro forbids": (
-        selected("*", "1 as `a b`"),
+        select_from_good("*", "1 as `a b`"),
         SchemaMismatch,
         ["column a b: a name is made of"],
     ),
@@ -235,7 +243,7 @@ BAD_COLUMNS: dict[str, tuple[Callable[[SparkSession], Any], type[HoodooError], l
 def test_bad_values(spark: SparkSession, tmp_path: Path, what: str, operation: str) -> None:
     rows, kind, words = BAD_VALUES[what]
     table = make(tmp_path / "t")
-    refused(table, lambda: getattr(table, operation)(rows(spark)), kind, *words)
+    expect_refusal(table, lambda: getattr(table, operation)(rows(spark)), kind, *words)
     getattr(table, operation)(good(spark))
     assert table.to_arrow()["id"].to_pylist() == ["a"], "the next write works"
 
@@ -247,7 +255,7 @@ def test_bad_values_in_files(spark: SparkSession, tmp_path: Path, options: dict[
     for rows, kind, words in BAD_VALUES.values():
         bad = from_files(spark, rows(spark).toArrow(), tmp_path / "files")
         for write in (table.upsert, table.insert):
-            refused(table, lambda write=write, bad=bad: write(bad), kind, *words)
+            expect_refusal(table, lambda write=write, bad=bad: write(bad), kind, *words)
     table.upsert(from_files(spark, good(spark).toArrow(), tmp_path / "files"))
     assert table.to_arrow()["id"].to_pylist() == ["a"], "the next write works"
 
@@ -258,7 +266,7 @@ def test_bad_columns(spark: SparkSession, tmp_path: Path, what: str) -> None:
     table = make(tmp_path / "t")
     given = rows(spark)
     for write in (table.upsert, table.insert, table.bulk_insert, table.insert_overwrite_table):
-        refused(table, lambda write=write: write(given), kind, *words)
+        expect_refusal(table, lambda write=write: write(given), kind, *words)
     assert table.timeline() == [], "nothing was begun"
 
 
@@ -268,16 +276,18 @@ def test_bad_keys_to_delete(spark: SparkSession, tmp_path: Path, options: dict[s
     table.upsert(good(spark, "a", "b"))
     delete = table.delete
     for rows, kind, word in (
-        (changed(id=None)(spark), InputError, "record key id is null or empty"),
-        (changed(p="../x")(spark), InputError, "cannot be a directory name"),
-        (selected("p", "ts")(spark), InputError, "no column 'id'"),
-        (selected("1 as id")(spark), SchemaMismatch, "column id"),
-        (selected("id", "id")(spark), InputError, "twice"),
+        (with_values(id=None)(spark), InputError, "record key id is null or empty"),
+        (with_values(p="../x")(spark), InputError, "cannot be a directory name"),
+        (select_from_good("p", "ts")(spark), InputError, "no column 'id'"),
+        (select_from_good("1 as id")(spark), SchemaMismatch, "column id"),
+        (select_from_good("id", "id")(spark), InputError, "twice"),
     ):
         if options is GLOBAL and "directory" in word:
             continue  # partitions do not matter there
-        refused(table, lambda rows=rows: delete(rows), kind, word)
-    refused(table, lambda: table.delete_partitions(good(spark)), InputError, "a list of partition")
+        expect_refusal(table, lambda rows=rows: delete(rows), kind, word)
+    expect_refusal(
+        table, lambda: table.delete_partitions(good(spark)), InputError, "a list of partition"
+    )
     delete(good(spark))
     assert table.to_arrow()["id"].to_pylist() == ["b"]
 
@@ -294,7 +304,7 @@ def test_keys_of_which_nothing_is_there(
     rows = pa.Table.from_pylist([{"id": 1.5, "p": "x"}, {"p": "x"}], schema)
     word = "all parts of the record key id,v" if len(rule) > 1 else "record key id is null"
     for write in (table.upsert, table.bulk_insert):
-        refused(table, lambda write=write: write(one_task(spark, rows)), InputError, word)
+        expect_refusal(table, lambda write=write: write(one_task(spark, rows)), InputError, word)
     table.upsert(one_task(spark, rows.slice(0, 1)))
     assert table.to_arrow().num_rows == 1
 
@@ -304,7 +314,7 @@ def test_keys_of_which_nothing_is_there(
 def test_nothing_to_write_is_a_commit_without_files(
     spark: SparkSession, tmp_path: Path, kind: str, options: dict[str, str]
 ) -> None:
-    table = made(tmp_path / "t", kind, options, "ts")
+    table = create(tmp_path / "t", kind, options, "ts")
     none = good(spark).limit(0)
     for write in (table.upsert, table.bulk_insert, table.delete, table.insert_overwrite):
         assert write(none).stats.files == 0
@@ -312,18 +322,18 @@ def test_nothing_to_write_is_a_commit_without_files(
     for write in (table.upsert, table.insert, table.bulk_insert, table.insert_overwrite):
         result = write(none)
         assert (result.stats.files, result.stats.inserted) == (0, 0)
-    assert len(read(table)) == 2, "no partition occurs in no rows"
+    assert len(read_both(table)) == 2, "no partition occurs in no rows"
     table.insert_overwrite_table(none)
-    assert read(table) == []
+    assert read_both(table) == []
     assert [one.state for one in table.timeline() if not one.completion_time] == []
 
 
 def test_a_slash_inside_makes_levels(spark: SparkSession, tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "cow", {}, "ts")
+    table = create(tmp_path / "t", "cow", {}, "ts")
     rows = [("a", "2024/01", 1, 1), ("b", "2024/02", 1, 2)]
     table.upsert(spark.createDataFrame(arrow(rows)))
     table.upsert(spark.createDataFrame(arrow([("a", "2024/01", 2, 3)])))
-    assert read(table) == [("a", "2024/01", 2, 3), ("b", "2024/02", 1, 2)]
+    assert read_both(table) == [("a", "2024/01", 2, 3), ("b", "2024/02", 1, 2)]
     assert sorted(map(tuple, table.read(spark).select("id", "p").collect())) == [
         ("a", "2024/01"),
         ("b", "2024/02"),
@@ -353,9 +363,13 @@ def test_rows_that_cannot_be_computed(spark: SparkSession, tmp_path: Path, opera
         raise ValueError("no such luck")
 
     bad = good(spark).withColumn("id", fails("id"))
-    refused(table, lambda: getattr(table, operation)(bad), EngineFailed, "ValueError: no such luck")
+    expect_refusal(
+        table, lambda: getattr(table, operation)(bad), EngineFailed, "ValueError: no such luck"
+    )
     divided = good(spark).withColumn("ts", sf.expr("ts div 0"))
-    refused(table, lambda: getattr(table, operation)(divided), EngineFailed, "DIVIDE_BY_ZERO")
+    expect_refusal(
+        table, lambda: getattr(table, operation)(divided), EngineFailed, "DIVIDE_BY_ZERO"
+    )
 
 
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
@@ -375,7 +389,7 @@ def test_a_write_that_is_cancelled(spark: SparkSession, tmp_path: Path, operatio
         except BaseException as error:
             caught.append(error)
 
-    with untouched(table):
+    with expect_untouched(table):
         writer = InheritableThread(target=write, daemon=True)
         writer.start()
         try:
@@ -459,5 +473,5 @@ def test_options_that_ask_for_another_write_are_refused(
 ) -> None:
     make(tmp_path / "t").upsert(good(spark))
     table = hoodoo.open_table(tmp_path / "t", {**OPTIONS, key: value})
-    refused(table, lambda: table.upsert(good(spark, "b")), ConfigError, key, reason)
+    expect_refusal(table, lambda: table.upsert(good(spark, "b")), ConfigError, key, reason)
     assert table.read(spark).count() == 1

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from support.carriers import ROWS_IN_DRIVER
 from support.engine_items import Item, Plain, process, refuse_four, where
-from support.ways import TASKS
 
 import hoodoo
 from hoodoo.errors import InputError
@@ -56,7 +56,7 @@ def test_upsert_by_driver_and_by_tasks_give_the_same_rows(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     found = []
-    for name, options in {"driver": {}, "tasks": TASKS}.items():
+    for name, options in {"driver": {}, "tasks": ROWS_IN_DRIVER}.items():
         rows = pa.table({"id": [f"k{n}" for n in range(300)], "v": list(range(300))})
         table = hoodoo.create_table(
             str(tmp_path / name),

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from support.frames import is_merged, plan_of
+from support.frame_checks import is_merged, plan_of
 
 import hoodoo
 

@@ -19,11 +19,11 @@ from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.index import index_of
 from hoodoo.spark.prepare import prepare as prepare_by_spark
 from hoodoo.spark.schema import spark_schema
-from hoodoo.spark.session import configured
+from hoodoo.spark.session import override_settings
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write.assignment import Target
-from hoodoo.write.prepare import checked_table
+from hoodoo.write.prepare import check_table
 from hoodoo.write.prepare import prepare as prepare_here
 
 pytestmark = pytest.mark.spark
@@ -74,7 +74,7 @@ class Case:
         return pa.table({**base, **columns})
 
 
-def _typed(name: str, *, key: bool) -> Case:
+def _case_of_type(name: str, *, key: bool) -> Case:
     """A column as the key, or as the partition, of rows that have all its values."""
     kind, values = VALUES[name]
     if key:
@@ -89,16 +89,16 @@ TEXTS = ["2024-01-15T10:30:00+0000", "2024-01-16T23:30:00-0500", None]
 MOMENTS = [dt.datetime(2024, 1, 15, 23, 30, tzinfo=UTC), dt.datetime(1969, 12, 31, 1, tzinfo=EAST)]
 
 
-def _timed(kind: pa.DataType, values: list[Any], **settings: str) -> Case:
+def _case_of_time(kind: pa.DataType, values: list[Any], **settings: str) -> Case:
     options = {f"{TIMED}{name.replace('__', '.')}": value for name, value in settings.items()}
     options |= {"hoodie.table.keygenerator.type": "TIMESTAMP"}
     return Case({"at": (kind, values)}, partition_by=("at",), options=options)
 
 
 CASES = {
-    **{f"key {name}": _typed(name, key=True) for name in VALUES if name != "flag"},
+    **{f"key {name}": _case_of_type(name, key=True) for name in VALUES if name != "flag"},
     "key flag": Case({"flag": (pa.bool_(), [True, False])}, record_key=("flag",)),
-    **{f"partition {name}": _typed(name, key=False) for name in VALUES if name != "text"},
+    **{f"partition {name}": _case_of_type(name, key=False) for name in VALUES if name != "text"},
     "partition text": Case({"p": (pa.string(), ["a b", "x:y=z", "", None])}, partition_by=("p",)),
     "partition plain": Case(
         {"p": (pa.string(), ["a b", "a/b", "", None])}, partition_by=("p",), options={HIVE: "false"}
@@ -121,31 +121,31 @@ CASES = {
         partition_by=("a",),
         options={"hoodie.table.keygenerator.type": "COMPLEX"},
     ),
-    "times from millis": _timed(
+    "times from millis": _case_of_time(
         pa.int64(), MILLIS, timestamp__type="EPOCHMILLISECONDS", output__dateformat="yyyy/MM/dd"
     ),
-    "times from texts": _timed(
+    "times from texts": _case_of_time(
         pa.string(),
         TEXTS,
         timestamp__type="DATE_STRING",
         input__dateformat="yyyy-MM-dd'T'HH:mm:ssZ",
         output__dateformat="yyyy-MM-dd",
     ),
-    "times from timestamps": _timed(
+    "times from timestamps": _case_of_time(
         pa.timestamp("us", "UTC"),
         MOMENTS,
         timestamp__type="EPOCHMICROSECONDS",
         output__dateformat="yyyy-MM-dd-HH",
         timezone="Asia/Tokyo",
     ),
-    "times from days": _timed(
+    "times from days": _case_of_time(
         pa.date32(),
         [dt.date(2024, 1, 15), dt.date(1969, 12, 31), None],
         timestamp__type="SCALAR",
         timestamp__scalar__time__unit="days",
         output__dateformat="yyyy/MM/dd",
     ),
-    "times from clocks": _timed(
+    "times from clocks": _case_of_time(
         pa.timestamp("us"),
         [dt.datetime(2024, 1, 15, 23, 30), None],
         timestamp__type="UNIX_TIMESTAMP",  # the year 54041238, as in Apache Hudi
@@ -183,7 +183,7 @@ def _table(place: Path, case: Case) -> hoodoo.Table:
 
 @contextmanager
 def _zone(spark: SparkSession, zone: str) -> Iterator[None]:
-    with configured(spark, {"spark.sql.session.timeZone": zone}):
+    with override_settings(spark, {"spark.sql.session.timeZone": zone}):
         yield
 
 
@@ -199,7 +199,7 @@ def test_keys_and_paths_are_spelled_alike(spark: SparkSession, tmp_path: Path, w
     table = _table(tmp_path / "t", case)
     ref = open_ref(table.uri)
     snapshot = take_snapshot(ref)
-    here, _ = prepare_here(ref, checked_table(case.rows()), snapshot.schema)
+    here, _ = prepare_here(ref, check_table(case.rows()), snapshot.schema)
     expected = sorted(zip(here.keys.to_pylist(), here.partitions.to_pylist(), strict=True))
     frame = _frame(spark, case.rows())
     for zone in ("UTC", "America/Los_Angeles"):

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from support.carriers import KEYS_IN_SPARK
 from support.indexed import (
     BUCKETS,
     GLOBAL,
@@ -22,17 +23,16 @@ from support.indexed import (
     Row,
     arrow,
     assert_in_buckets,
-    read,
+    read_both,
     rows_in,
 )
-from support.indexed import made as made_anyhow
-from support.ways import JOINS
+from support.indexed import create as create_anyhow
 
 import hoodoo
 from hoodoo.errors import ConfigError, SchemaMismatch
 from hoodoo.model.files import FileSlice
 from hoodoo.spark import engine, join_keys, stored_keys
-from hoodoo.spark.session import configured
+from hoodoo.spark.session import override_settings
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.load import read_commit
@@ -47,9 +47,9 @@ INDEXES = pytest.mark.parametrize(
 )
 
 
-def made(place: Path, kind: str, options: dict[str, str], ordering: str | None) -> Any:
-    """A new table; writes to it go the way of much data."""
-    return made_anyhow(place, kind, {**JOINS, **options}, ordering)
+def create(place: Path, kind: str, options: dict[str, str], ordering: str | None) -> Any:
+    """A new table; writes to it are those of large data."""
+    return create_anyhow(place, kind, {**KEYS_IN_SPARK, **options}, ordering)
 
 
 def frame(spark: SparkSession, rows: list[Row], *columns: str) -> DataFrame:
@@ -73,7 +73,7 @@ def base_files(table: hoodoo.Table) -> list[Path]:
 def test_stats_of_a_commit(
     spark: SparkSession, tmp_path: Path, kind: str, options: dict[str, str]
 ) -> None:
-    table = made(tmp_path / "t", kind, options, "ts")
+    table = create(tmp_path / "t", kind, options, "ts")
     first = table.insert(frame(spark, [("a", "x", 1, 1), ("b", "x", 1, 2), ("c", "y", 1, 3)]))
     assert (first.stats.inserted, first.stats.updated, first.stats.deleted) == (3, 0, 0)
     second = table.upsert(frame(spark, [("a", "x", 2, 4), ("d", "z", 2, 5)]))
@@ -84,7 +84,7 @@ def test_stats_of_a_commit(
     assert {"prepare", "locate", "assign", "begin", "write", "finalize", "commit"} <= set(
         third.timings
     )
-    assert read(table) == [("a", "x", 2, 4), ("b", "x", 1, 2), ("d", "z", 2, 5)]
+    assert read_both(table) == [("a", "x", 2, 4), ("b", "x", 1, 2), ("d", "z", 2, 5)]
     ref = open_ref(table.uri)
     for result, operation in ((first, "INSERT"), (second, "UPSERT"), (third, "DELETE")):
         found = ref.load_timeline().find(result.instant)
@@ -102,10 +102,10 @@ def test_stats_of_a_commit(
 def test_inserts_keep_duplicates_and_an_upsert_leaves_one(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    table = made(tmp_path / "t", kind, {}, "ts")
+    table = create(tmp_path / "t", kind, {}, "ts")
     table.insert(frame(spark, [("a", "x", 1, 1), ("a", "x", 2, 2), ("b", "x", 1, 3)]))
     table.bulk_insert(frame(spark, [("a", "x", 3, 4), ("b", "x", 1, 5)]))
-    assert Counter(row[0] for row in read(table)) == {"a": 3, "b": 2}
+    assert Counter(row[0] for row in read_both(table)) == {"a": 3, "b": 2}
     table.upsert(frame(spark, [("a", "x", 9, 6)]))
     # Of a key that a base file has twice the wheel reads one row more, once a log updates it.
     left = [row for row in rows_in(table.to_arrow()) if row[0] == "a"]
@@ -116,10 +116,10 @@ def test_inserts_keep_duplicates_and_an_upsert_leaves_one(
 def test_inserts_keep_one_row_per_key_when_asked(
     spark: SparkSession, tmp_path: Path, operation: str
 ) -> None:
-    table = made(tmp_path / "t", "cow", {"hoodie.combine.before.insert": "true"}, "ts")
+    table = create(tmp_path / "t", "cow", {"hoodie.combine.before.insert": "true"}, "ts")
     rows = [("a", "x", 3, 1), ("a", "x", 2, 2), ("b", "x", 1, 3), ("a", "y", 1, 4)]
     getattr(table, operation)(frame(spark, rows).repartition(3))
-    assert read(table) == [("a", "x", 3, 1), ("a", "y", 1, 4), ("b", "x", 1, 3)]
+    assert read_both(table) == [("a", "x", 3, 1), ("a", "y", 1, 4), ("b", "x", 1, 3)]
 
 
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert", "insert_overwrite_table", "upsert"])
@@ -142,7 +142,7 @@ def test_rows_that_are_marked_as_deleted_are_no_rows(
     rows = arrow([("a", "x", 1, 1), ("b", "x", 1, 2), ("c", "y", 1, 3)])
     rows = rows.append_column(schema.field(4), values)
     getattr(table, operation)(spark.createDataFrame(rows))
-    assert read(table) == [("b", "x", 1, 2), ("c", "y", 1, 3)]
+    assert read_both(table) == [("b", "x", 1, 2), ("c", "y", 1, 3)]
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_sort_modes_of_bulk_inserts(spark: SparkSession, tmp_path: Path, mode: s
         "hoodie.bulkinsert.sort.mode": mode,
         "hoodie.bulkinsert.shuffle.parallelism": "3",
     }
-    table = made(tmp_path / "t", "cow", options, None)
+    table = create(tmp_path / "t", "cow", options, None)
     many = spark.range(0, 600, 1, 4).select(
         sf.format_string("%04d", (sf.col("id") * 7919) % 600).alias("id"),
         (sf.col("id") % 2).cast("string").alias("p"),
@@ -193,7 +193,7 @@ NOISE = SCHEMA.set(3, pa.field("v", pa.string()))
 LARGEST, SMALL = 200_000, 120_000
 
 
-def sized(place: Path, **more: str) -> hoodoo.Table:
+def create_with_file_sizes(place: Path, **more: str) -> hoodoo.Table:
     options = {
         "hoodie.parquet.max.file.size": str(LARGEST),
         "hoodie.parquet.small.file.limit": str(SMALL),
@@ -208,7 +208,7 @@ def sized(place: Path, **more: str) -> hoodoo.Table:
 
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert", "insert_overwrite"])
 def test_no_file_outgrows_the_limit(spark: SparkSession, tmp_path: Path, operation: str) -> None:
-    table = sized(tmp_path / "t")
+    table = create_with_file_sizes(tmp_path / "t")
     getattr(table, operation)(noise(spark, 0, 12_000).coalesce(1))
     files = base_files(table)
     assert len(files) >= 4
@@ -217,7 +217,7 @@ def test_no_file_outgrows_the_limit(spark: SparkSession, tmp_path: Path, operati
 
 
 def test_small_files_are_filled_first(spark: SparkSession, tmp_path: Path) -> None:
-    table = sized(tmp_path / "t")
+    table = create_with_file_sizes(tmp_path / "t")
     table.insert(noise(spark, 0, 800))
     (small,) = base_files(table)
     assert small.stat().st_size < SMALL
@@ -237,7 +237,7 @@ def test_small_files_are_filled_first(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_parquet_options(spark: SparkSession, tmp_path: Path) -> None:
-    table = sized(tmp_path / "t", **{"hoodie.parquet.compression.codec": "gzip"})
+    table = create_with_file_sizes(tmp_path / "t", **{"hoodie.parquet.compression.codec": "gzip"})
     table.bulk_insert(noise(spark, 0, 1_500).coalesce(1))
     (file,) = base_files(table)
     metadata = pq.read_metadata(file)
@@ -246,14 +246,14 @@ def test_parquet_options(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_several_hundred_partitions(spark: SparkSession, tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "mor", {}, "ts")
+    table = create(tmp_path / "t", "mor", {}, "ts")
     partitions, updated = 300, 40
     rows = [(f"k{n}", f"p{n % partitions}", 1, n) for n in range(2 * partitions)]
     table.bulk_insert(frame(spark, rows).coalesce(1))
     newer = [(id_, p, 2, v + 1) for id_, p, _, v in rows[:updated]]
     result = table.upsert(frame(spark, newer))
     assert (result.stats.updated, result.stats.files) == (updated, updated)
-    assert read(table) == sorted(newer + rows[updated:])
+    assert read_both(table) == sorted(newer + rows[updated:])
 
 
 # -- partitions and keys ----------------------------------------------------------------------
@@ -264,19 +264,19 @@ def test_several_hundred_partitions(spark: SparkSession, tmp_path: Path) -> None
 def test_overwrites_and_dropped_partitions(
     spark: SparkSession, tmp_path: Path, kind: str, options: dict[str, str]
 ) -> None:
-    table = made(tmp_path / "t", kind, options, "ts")
+    table = create(tmp_path / "t", kind, options, "ts")
     table.insert(frame(spark, [("a", "x", 1, 1), ("b", "x", 1, 2), ("c", "y", 1, 3)]))
     table.upsert(frame(spark, [("a", "x", 2, 4)]))
     table.insert_overwrite(frame(spark, [("d", "x", 1, 5), ("e", "z", 1, 6)]))
-    assert read(table) == [("c", "y", 1, 3), ("d", "x", 1, 5), ("e", "z", 1, 6)]
+    assert read_both(table) == [("c", "y", 1, 3), ("d", "x", 1, 5), ("e", "z", 1, 6)]
     table.upsert(frame(spark, [("a", "x", 1, 7), ("d", "x", 2, 8)]))
     table.delete_partitions(["p=y"])
-    assert read(table) == [("a", "x", 1, 7), ("d", "x", 2, 8), ("e", "z", 1, 6)]
+    assert read_both(table) == [("a", "x", 1, 7), ("d", "x", 2, 8), ("e", "z", 1, 6)]
     if options is BUCKETS:
         assert_in_buckets(table)
     table.insert_overwrite_table(frame(spark, [("q", "y", 1, 9)]))
     table.upsert(frame(spark, [("q", "y", 3, 10)]))
-    assert read(table) == [("q", "y", 3, 10)]
+    assert read_both(table) == [("q", "y", 3, 10)]
 
 
 @KINDS
@@ -284,23 +284,23 @@ def test_overwrites_and_dropped_partitions(
 def test_a_row_moves_to_another_partition(
     spark: SparkSession, tmp_path: Path, kind: str, ordering: str | None
 ) -> None:
-    table = made(tmp_path / "t", kind, {**GLOBAL, **NO_SMALL_FILES}, ordering)
+    table = create(tmp_path / "t", kind, {**GLOBAL, **NO_SMALL_FILES}, ordering)
     table.upsert(frame(spark, [("a", "x", 3, 1), ("b", "x", 3, 2)]))
     table.upsert(frame(spark, [("a", "y", 4, 3), ("b", "y", 2, 4)]))
     late = ("b", "x", 3, 2) if ordering else ("b", "y", 2, 4)
-    assert read(table) == sorted([("a", "y", 4, 3), late])
+    assert read_both(table) == sorted([("a", "y", 4, 3), late])
     table.upsert(frame(spark, [("a", "x", 5, 5)]))  # and back to where it was deleted
-    assert read(table) == sorted([("a", "x", 5, 5), late])
+    assert read_both(table) == sorted([("a", "x", 5, 5), late])
     table.delete(frame(spark, [("a", "nowhere", 9, 0)], "id", "p"))
-    assert read(table) == [late], "a key is one row of the table, in whatever partition"
+    assert read_both(table) == [late], "a key is one row of the table, in whatever partition"
 
 
 @KINDS
 def test_a_row_stays_in_its_partition(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    table = made(tmp_path / "t", kind, {**STAYS, **NO_SMALL_FILES}, "ts")
+    table = create(tmp_path / "t", kind, {**STAYS, **NO_SMALL_FILES}, "ts")
     table.upsert(frame(spark, [("a", "x", 3, 1), ("b", "x", 3, 2)]))
     table.upsert(frame(spark, [("a", "y", 4, 3), ("b", "y", 2, 4), ("c", "y", 1, 5)]))
-    assert read(table) == [("a", "y", 4, 3), ("b", "x", 3, 2), ("c", "y", 1, 5)]
+    assert read_both(table) == [("a", "y", 4, 3), ("b", "x", 3, 2), ("c", "y", 1, 5)]
     places = table.to_arrow(columns=["id", "_hoodie_partition_path"]).to_pylist()
     assert {row["id"]: row["_hoodie_partition_path"] for row in places} == {
         "a": "p=x",
@@ -314,34 +314,34 @@ def test_a_row_stays_in_its_partition(spark: SparkSession, tmp_path: Path, kind:
 def test_a_key_that_comes_twice_is_one_row_of_an_empty_table(
     spark: SparkSession, tmp_path: Path, kind: str, options: dict[str, str]
 ) -> None:
-    table = made(tmp_path / "t", kind, options, "ts")
+    table = create(tmp_path / "t", kind, options, "ts")
     table.upsert(frame(spark, [("a", "x", 1, 1), ("a", "y", 2, 2), ("b", "x", 1, 3)]))
-    assert read(table) == [("a", "y", 2, 2), ("b", "x", 1, 3)]
+    assert read_both(table) == [("a", "y", 2, 2), ("b", "x", 1, 3)]
 
 
 @KINDS
 def test_a_key_in_two_partitions_becomes_one_row(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    table = made(tmp_path / "t", kind, {**GLOBAL, **NO_SMALL_FILES}, "ts")
+    table = create(tmp_path / "t", kind, {**GLOBAL, **NO_SMALL_FILES}, "ts")
     table.insert(frame(spark, [("a", "x", 1, 1), ("a", "y", 1, 2), ("a", "z", 1, 3)]))
     table.upsert(frame(spark, [("a", "x", 2, 4)]))
-    assert read(table) == [("a", "x", 2, 4)]
+    assert read_both(table) == [("a", "x", 2, 4)]
     table.insert(frame(spark, [("a", "y", 1, 2), ("a", "z", 1, 3)]))
     table.upsert(frame(spark, [("a", "new", 3, 5)]))
-    assert read(table) == [("a", "new", 3, 5)]
+    assert read_both(table) == [("a", "new", 3, 5)]
 
 
 @pytest.mark.parametrize("options", [{INDEX: "SIMPLE"}, {INDEX: "BLOOM"}], ids=["simple", "bloom"])
 def test_a_row_goes_where_its_key_lives_not_where_it_was_deleted(
     spark: SparkSession, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    table = made(tmp_path / "t", "mor", {**options, **NO_SMALL_FILES}, "ts")
+    table = create(tmp_path / "t", "mor", {**options, **NO_SMALL_FILES}, "ts")
     table.insert(frame(spark, [("a", "x", 1, 1), ("b", "x", 1, 2)]))
     table.delete(frame(spark, [("a", "x", 0, 0)], "id", "p"))
     table.insert(frame(spark, [("a", "x", 2, 3)]))  # into a file group of its own
     table.upsert(frame(spark, [("a", "x", 3, 4)]))
-    assert read(table) == [("a", "x", 3, 4), ("b", "x", 1, 2)]
+    assert read_both(table) == [("a", "x", 3, 4), ("b", "x", 1, 2)]
 
 
 @KINDS
@@ -349,24 +349,24 @@ def test_a_row_goes_where_its_key_lives_not_where_it_was_deleted(
 def test_deletes_of_what_is_not_there_write_nothing(
     spark: SparkSession, tmp_path: Path, kind: str, options: dict[str, str]
 ) -> None:
-    table = made(tmp_path / "t", kind, options, "ts")
+    table = create(tmp_path / "t", kind, options, "ts")
     table.insert(frame(spark, [("a", "x", 1, 1)]))
     assert table.delete(frame(spark, [("a", "elsewhere", 0, 0)], "id")).stats.deleted == 1
     before = {path.name for path in (tmp_path / "t").iterdir()}
     table.delete(frame(spark, [("b", "x", 0, 0), ("a", "elsewhere", 0, 0)], "id", "p"))
     assert {path.name for path in (tmp_path / "t").iterdir()} == before, "no partition is made"
-    assert read(table) == []
+    assert read_both(table) == []
 
 
 def test_buckets_are_as_many_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "cow", BUCKETS, "ts")
+    table = create(tmp_path / "t", "cow", BUCKETS, "ts")
     table.insert(frame(spark, [(f"k{n}", "x", 1, n) for n in range(20)]))
     other = hoodoo.open_table(table.uri, {**BUCKETS, "hoodie.bucket.index.num.buckets": "2"})
     for write in (other.upsert, other.insert, other.bulk_insert, other.delete):
         with pytest.raises(ConfigError, match=r"num\.buckets"):
             write(frame(spark, [("k1", "x", 2, 0)]))
     table.bulk_insert(frame(spark, [(f"n{n}", "x", 1, n) for n in range(20)]).repartition(3))
-    assert len(read(table)) == 40
+    assert len(read_both(table)) == 40
     assert_in_buckets(table)
 
 
@@ -455,26 +455,26 @@ SETTINGS = {
 def test_settings_of_the_session(
     spark: SparkSession, tmp_path: Path, what: str, options: dict[str, str]
 ) -> None:
-    table = made(tmp_path / "t", "mor", options, "ts")
+    table = create(tmp_path / "t", "mor", options, "ts")
     rows = [(f"k{n}", "xy"[n % 2], 1, n) for n in range(12)]
-    with configured(spark, SETTINGS[what]):
+    with override_settings(spark, SETTINGS[what]):
         table.bulk_insert(frame(spark, rows))
         twice = [*((id_, p, 3, v) for id_, p, _, v in rows[:7]), *rows[:7], ("new", "z", 1, 1)]
         table.upsert(frame(spark, twice).coalesce(1))
         table.delete(frame(spark, rows[4:9], "id"))
     expected = [(id_, p, 3, v) for id_, p, _, v in rows[:4]] + rows[9:] + [("new", "z", 1, 1)]
-    assert read(table) == sorted(expected)
+    assert read_both(table) == sorted(expected)
 
 
 def test_rows_that_were_read_can_be_written_back(spark: SparkSession, tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "mor", {}, "ts")
+    table = create(tmp_path / "t", "mor", {}, "ts")
     table.insert(frame(spark, [("a", "x", 1, 1), ("b", "y", 1, 2)]))
     rows = table.read(spark)
     assert "_hoodie_commit_time" in rows.columns
     result = table.upsert(rows)
     assert result.stats.updated == 2
     assert set(table.to_arrow()["_hoodie_commit_time"].to_pylist()) == {result.instant}
-    assert read(table) == [("a", "x", 1, 1), ("b", "y", 1, 2)]
+    assert read_both(table) == [("a", "x", 1, 1), ("b", "y", 1, 2)]
 
 
 @KINDS
@@ -484,13 +484,13 @@ def test_rows_that_are_too_many_for_a_broadcast(
     """The hashes of very many rows are not broadcast; keys are joined with all of the table's."""
     monkeypatch.setattr(join_keys, "MOST_BROADCAST", 1)
     monkeypatch.setattr(stored_keys, "MOST_BROADCAST", 1)
-    table = made(tmp_path / "t", kind, {INDEX: "SIMPLE"}, "ts")
+    table = create(tmp_path / "t", kind, {INDEX: "SIMPLE"}, "ts")
     rows = [(f"k{n}", "xy"[n % 2], 1, n) for n in range(20)]
     table.insert(frame(spark, rows))
     table.upsert(frame(spark, [("k3", "y", 2, 33), ("k4", "x", 2, 44), ("new", "x", 1, 0)]))
     table.delete(frame(spark, [("k5", "y", 0, 0), ("nobody", "y", 0, 0)], "id"))
     kept = [row for row in rows if row[0] not in ("k3", "k4", "k5")]
-    assert read(table) == sorted(
+    assert read_both(table) == sorted(
         [*kept, ("k3", "y", 2, 33), ("k4", "x", 2, 44), ("new", "x", 1, 0)]
     )
 
@@ -500,16 +500,16 @@ def test_rows_that_are_too_many_for_a_task(
 ) -> None:
     """Spark has a limit for what it sends with a task; more than that is broadcast."""
     monkeypatch.setattr(engine, "_MOST_IN_A_TASK", 6_000)
-    table = made_anyhow(tmp_path / "t", "cow", {}, "ts")
+    table = create_anyhow(tmp_path / "t", "cow", {}, "ts")
     rows = [(f"k{n}", "x" if n % 9 else "y", 1, n) for n in range(500)]
     table.insert(frame(spark, rows))
     table.upsert(frame(spark, [(id_, p, 2, v) for id_, p, _, v in rows]))
-    assert read(table) == sorted((id_, p, 2, v) for id_, p, _, v in rows)
+    assert read_both(table) == sorted((id_, p, 2, v) for id_, p, _, v in rows)
 
 
 def test_partitions_are_known_to_those_who_list(spark: SparkSession, tmp_path: Path) -> None:
     """Apache Hudi finds partitions by a file in each."""
-    table = made(tmp_path / "t", "cow", {}, "ts")
+    table = create(tmp_path / "t", "cow", {}, "ts")
     for write, p in ((table.insert, "x"), (table.bulk_insert, "y"), (table.upsert, "z")):
         result = write(frame(spark, [("a", p, 1, 1)]))
         text = (tmp_path / "t" / f"p={p}" / ".hoodie_partition_metadata").read_text()

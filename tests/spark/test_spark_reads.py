@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from support.fixtures import fixture_tables
-from support.frames import is_merged, is_scanned, rows_in, same_rows
+from support.frame_checks import is_merged, is_scanned, rows_in, same_rows
 from support.wheel import rows_of, wheel_rows
 
 import hoodoo

@@ -1,4 +1,4 @@
-"""A key exists once: two upserts insert it at the same time, by whichever way Spark writes."""
+"""A key exists once: two upserts insert it at the same time, whatever carries the keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from support.ways import WAYS
+from support.carriers import CARRIERS, KEYS_IN_SPARK
 
 import hoodoo
 from hoodoo.errors import WriteConflict
@@ -55,12 +55,12 @@ def create(place: str, kind: str, **options: str) -> hoodoo.Table:
 
 
 @KINDS
-@pytest.mark.parametrize("way", list(WAYS))
+@pytest.mark.parametrize("carrier", list(CARRIERS))
 def test_the_second_upsert_is_refused(
-    spark: SparkSession, tmp_path: Path, kind: str, way: str
+    spark: SparkSession, tmp_path: Path, kind: str, carrier: str
 ) -> None:
     place = str(tmp_path / "t")
-    table = create(place, kind, **WAYS[way])
+    table = create(place, kind, **CARRIERS[carrier])
     given = frame(spark, rows(k=3, z=3), place, tmp_path / "done", "p")
     with pytest.raises(WriteConflict, match="others inserted meanwhile: 'k'"):
         table.upsert(given)
@@ -71,7 +71,7 @@ def test_the_second_upsert_is_refused(
 def test_with_retries_it_becomes_an_update(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     place = str(tmp_path / "t")
     retries = {"hoodie.write.num.retries.on.conflict.failures": "2"}
-    table = create(place, kind, **WAYS["joins"], **retries)
+    table = create(place, kind, **KEYS_IN_SPARK, **retries)
     done = table.upsert(frame(spark, rows(k=3, z=3), place, tmp_path / "done", "p"))
     assert (done.stats.inserted, done.stats.updated) == (1, 1)
     found = table.to_arrow(columns=["id", "v"]).to_pydict()
@@ -80,13 +80,13 @@ def test_with_retries_it_becomes_an_update(spark: SparkSession, tmp_path: Path, 
 
 def test_a_key_of_another_partition_is_another_row(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "t")
-    table = create(place, "cow", **WAYS["joins"])
+    table = create(place, "cow", **KEYS_IN_SPARK)
     table.upsert(frame(spark, rows(k=3), place, tmp_path / "done", "q"))
     assert sorted(table.to_arrow(columns=["id"])["id"].to_pylist()) == ["a", "k", "k"]
 
 
 def test_a_global_index_looks_in_all_partitions(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "t")
-    table = create(place, "cow", **WAYS["joins"], **{"hoodie.index.type": "GLOBAL_SIMPLE"})
+    table = create(place, "cow", **KEYS_IN_SPARK, **{"hoodie.index.type": "GLOBAL_SIMPLE"})
     with pytest.raises(WriteConflict, match="others inserted meanwhile: 'k'"):
         table.upsert(frame(spark, rows(k=3), place, tmp_path / "done", "q"))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
-from support.frames import files_read, is_merged, is_scanned, plan_of, rows_in, same_rows
+from support.frame_checks import files_read, is_merged, is_scanned, plan_of, rows_in, same_rows
 from support.wheel import rows_of
 
 import hoodoo

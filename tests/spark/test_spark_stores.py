@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from support.frames import is_scanned, same_rows
+from support.frame_checks import is_scanned, same_rows
 
 import hoodoo
 from hoodoo.spark.native import is_reachable

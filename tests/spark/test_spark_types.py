@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
-from support.frames import is_merged, is_scanned, same_rows
+from support.frame_checks import is_merged, is_scanned, same_rows
 
 import hoodoo
 from hoodoo.errors import InputError, SchemaMismatch, Unsupported
@@ -85,7 +85,7 @@ def row(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture(params=["UTC", "America/New_York", "Asia/Kathmandu"])
-def zoned(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+def spark_in_zone(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The session in several time zones."""
     spark.conf.set("spark.sql.session.timeZone", request.param)
     yield spark
@@ -94,7 +94,7 @@ def zoned(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[Spark
 
 @pytest.mark.spark
 @pytest.mark.parametrize("blocks", ["parquet", "avro"])
-def test_all_types_in_all_zones(zoned: SparkSession, tmp_path: Path, blocks: str) -> None:
+def test_all_types_in_all_zones(spark_in_zone: SparkSession, tmp_path: Path, blocks: str) -> None:
     table = hoodoo.create_table(
         str(tmp_path / "t"),
         schema=SCHEMA,
@@ -103,12 +103,12 @@ def test_all_types_in_all_zones(zoned: SparkSession, tmp_path: Path, blocks: str
         options={"hoodie.logfile.data.block.format": blocks},
     )
     table.insert(pa.Table.from_pylist([row(n) for n in range(9)], SCHEMA))
-    scanned = table.read(zoned)
+    scanned = table.read(spark_in_zone)
     assert is_scanned(scanned)
     same_rows(scanned, table.to_arrow())
     changed = [{**row(n + 1), "id": n} for n in range(0, 9, 2)]
     table.upsert(pa.Table.from_pylist(changed, SCHEMA))
-    merged = table.read(zoned)
+    merged = table.read(spark_in_zone)
     assert is_merged(merged)
     assert merged.schema == scanned.schema
     same_rows(merged, table.to_arrow())

@@ -11,14 +11,14 @@ from hoodoo.model.commit import OperationType
 from hoodoo.model.stats import WriteStat
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.write.assignment import Target
-from hoodoo.write.begin import Begun, begin
+from hoodoo.write.begin import BegunWrite, begin
 from hoodoo.write.commit import commit
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import context_of, previous_reads, tidy_up
+from hoodoo.write.execute import build_context, delete_markers_and_heartbeat, read_previous_slices
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, run_handle
 from hoodoo.write.locate import locate
-from hoodoo.write.plan import Planned, plan
+from hoodoo.write.plan import PlannedWrite, plan
 from hoodoo.write.prepare import prepare
 from support.writer_machines import Fleet, Machine, rows
 
@@ -36,9 +36,9 @@ class Driver:
     """A machine that has begun an upsert of k1 to 2, of one file group."""
 
     machine: Machine
-    begun: Begun
+    begun: BegunWrite
     context: WriteContext
-    planned: Planned
+    planned: PlannedWrite
 
     @classmethod
     def begin(cls, fleet: Fleet, **options: object) -> Driver:
@@ -49,7 +49,7 @@ class Driver:
         located = locate(target, incoming, engine)
         planned = plan(target, OperationType.UPSERT, schema, incoming, located)
         begun = begin(ref, planned.assignment)
-        context = context_of(ref, begun, repeats=True)
+        context = build_context(ref, begun, repeats=True)
         return cls(machine, begun, context, planned)
 
     def attempt(
@@ -64,7 +64,7 @@ class Driver:
         env = replace(machine.ref.env, storage=TracedStorage(machine.storage, before=before))
         ref = replace(machine.ref, env=env)
         context = replace(self.context, ref=ref)
-        ((write, read),) = previous_reads(self.planned.assignment, context)
+        ((write, read),) = read_previous_slices(self.planned.assignment, context)
         assert read is not None
         changes = self.planned.changes[write.index]
         task = HandleTask(context, write, changes, replace(read, env=env), number, digest=digest)
@@ -77,7 +77,7 @@ class Driver:
         engine = LocalEngine(threads=1)
         schema_json = self.context.schema_json
         commit(self.machine.ref, self.begun, engine, stats, schema_json=schema_json)
-        tidy_up(self.machine.ref, self.begun, repeats=True)
+        delete_markers_and_heartbeat(self.machine.ref, self.begun, repeats=True)
 
 
 def fleet(partition_by: str | None = "part") -> Fleet:

@@ -29,7 +29,7 @@ def arrow(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
 
 
-def made(place: Path | str, kind: str, options: dict[str, str], ordering: str | None) -> Any:
+def create(place: Path | str, kind: str, options: dict[str, str], ordering: str | None) -> Any:
     """A new table."""
     return hoodoo.create_table(
         str(place),
@@ -47,7 +47,7 @@ def rows_in(table: pa.Table) -> list[Row]:
     return sorted(tuple(row.values()) for row in table.select(SCHEMA.names).to_pylist())
 
 
-def read(table: Any) -> list[Row]:
+def read_both(table: Any) -> list[Row]:
     """What we read, once the wheel reads the same."""
     ours = rows_in(table.to_arrow())
     theirs = [tuple(row[name] for name in SCHEMA.names) for row in wheel_rows(table.uri)]

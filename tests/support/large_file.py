@@ -23,7 +23,7 @@ from hoodoo.model.file_group_write import FileGroupWrite, WriteKind
 from hoodoo.model.instant import InstantTime
 from hoodoo.rows import merge
 from hoodoo.table.read import slice_reads
-from hoodoo.table.read_rule import rule_of
+from hoodoo.table.read_rule import build_read_rule
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write.assignment import Assignment
@@ -105,7 +105,7 @@ def run_merge(place: str) -> dict[str, int]:
         by_key=True,
         schema=SCHEMA,
         schema_json=avro_from_arrow(SCHEMA, "t"),
-        read_rule=rule_of(ref.properties, FULL, tuple(FULL.names)),
+        read_rule=build_read_rule(ref.properties, FULL, tuple(FULL.names)),
     )
     (read,) = slice_reads(snapshot, context.read_rule, [slice_])
     changes = merge.upserts(changed, changed["id"], ref.properties.merge)

@@ -39,7 +39,7 @@ def make(place: Path, **options: str) -> hoodoo.Table:
     )
 
 
-def refused(place: Path, key: str, value: str, call: str = "upsert") -> str:
+def expect_refusal(place: Path, key: str, value: str, call: str = "upsert") -> str:
     """Why the option fails a write: before it leaves anything, and no read of the same handle."""
     table = hoodoo.open_table(place, {key: value})
     before = {path: path.stat().st_mtime_ns for path in place.rglob("*")}
@@ -53,7 +53,7 @@ def refused(place: Path, key: str, value: str, call: str = "upsert") -> str:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_no_call_ignores_an_option_that_it_cannot_serve(place: Path, call: str) -> None:
-    assert "no compaction yet" in refused(place, "hoodie.compact.inline", "true", call)
+    assert "no compaction yet" in expect_refusal(place, "hoodie.compact.inline", "true", call)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -64,7 +64,7 @@ def test_an_operation_other_than_the_call_is_refused(
     if operation == call or {operation, call} == {"insert", "bulk_insert"}:
         CALLS[call](hoodoo.open_table(place, {OPERATION: operation.upper()}))
         return
-    reason = refused(place, OPERATION, operation, call)
+    reason = expect_refusal(place, OPERATION, operation, call)
     name = "delete_partitions" if operation == "delete_partition" else operation
     assert f"kind {call}" in reason
     assert f"table.{name}(" in reason or (operation not in CALLS and "one of" in reason)
@@ -97,7 +97,7 @@ def test_an_operation_other_than_the_call_is_refused(
 def test_what_the_table_is_cannot_be_changed_by_a_write(
     place: Path, key: str, value: str, present: str
 ) -> None:
-    assert f"the table has {present!r} there" in refused(place, key, value)
+    assert f"the table has {present!r} there" in expect_refusal(place, key, value)
 
 
 def test_options_that_say_what_the_table_says_are_fine(place: Path) -> None:
@@ -125,7 +125,7 @@ def test_options_that_say_what_the_table_says_are_fine(place: Path) -> None:
 
 
 def test_another_base_path_is_refused(place: Path, tmp_path: Path) -> None:
-    assert f"file://{place}" in refused(place, "hoodie.base.path", str(tmp_path / "other"))
+    assert f"file://{place}" in expect_refusal(place, "hoodie.base.path", str(tmp_path / "other"))
 
 
 @pytest.mark.parametrize(

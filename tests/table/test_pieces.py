@@ -15,7 +15,7 @@ from hoodoo.env import Env
 from hoodoo.model.commit import OperationType
 from hoodoo.storage import open_storage
 from hoodoo.table.create import create_table
-from hoodoo.table.read import SliceRead, read_slice, slice_pieces, slice_reads
+from hoodoo.table.read import SliceRead, read_slice, read_slice_pieces, slice_reads
 from hoodoo.table.read_rule import open_base
 from hoodoo.table.ref import TableRef
 from hoodoo.table.scan import select
@@ -83,7 +83,7 @@ def test_pieces_of_a_slice_with_logs(ordering: str | None) -> None:
     (read,) = reads(ref, columns=["id", "n"])
     with open_base(ref.env, read.slice.base) as file:  # type: ignore[arg-type]  # there is one
         assert file.metadata.num_row_groups >= 2
-    pieces = list(slice_pieces(read))
+    pieces = list(read_slice_pieces(read))
     assert len(pieces) > 3
     assert max(piece.num_rows for piece in pieces) <= 32_768
     found = pa.concat_tables(pieces)
@@ -102,7 +102,7 @@ def test_filters_on_pieces(kind: str, filter: str) -> None:
     ref = table(kind, "ts")
     whole = everything(kind)
     (read,) = reads(ref, columns=["s", "id"], filter=filter)
-    found = [row for piece in slice_pieces(read) for row in piece.to_pylist()]
+    found = [row for piece in read_slice_pieces(read) for row in piece.to_pylist()]
     keep = {
         "n between 50000 and 50200": lambda row: 50000 <= row["n"] <= 50200,
         "n > 1090000": lambda row: row["n"] > 1090000,
@@ -118,5 +118,5 @@ def test_filters_on_pieces(kind: str, filter: str) -> None:
 
 def test_only_columns_that_decide() -> None:
     (read,) = reads(table("mor"), columns=["_hoodie_record_key"])
-    keys = pa.concat_tables(list(slice_pieces(read)))["_hoodie_record_key"].to_pylist()
+    keys = pa.concat_tables(list(read_slice_pieces(read)))["_hoodie_record_key"].to_pylist()
     assert sorted(map(int, keys)) == [k for k in range(COUNT) if k % 97 != 3]

@@ -56,7 +56,7 @@ def table(kind: str = "cow") -> tuple[TableRef, TracedStorage]:
     return ref, storage
 
 
-def opened(storage: TracedStorage) -> list[str]:
+def opened_partitions(storage: TracedStorage) -> list[str]:
     return [op.path.partition("/")[0] for op in storage.operations if op.verb == "open_read"]
 
 
@@ -76,7 +76,7 @@ def test_partitions(filter: str, days: list[str], kind: str) -> None:
     ref, storage = table(kind)
     found = scan(ref, ENGINE, filter=filter)
     assert found.num_rows == 300 * len(days)
-    assert opened(storage) == [f"day={day}" for day in days]
+    assert opened_partitions(storage) == [f"day={day}" for day in days]
     listed = [op.path for op in storage.operations if op.verb == "list" and "day=" in op.path]
     assert listed == [f"day={day}" for day in days]
 

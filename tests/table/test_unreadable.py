@@ -21,7 +21,7 @@ def make(path: Path) -> hoodoo.Table:
     return table
 
 
-def reopened(table: hoodoo.Table, line: str, *, without: str | None = None) -> hoodoo.Table:
+def reopen_with(table: hoodoo.Table, line: str, *, without: str | None = None) -> hoodoo.Table:
     path = Path(table.uri.removeprefix("file://")) / ".hoodie" / "hoodie.properties"
     lines = [old for old in path.read_text().splitlines() if not without or without not in old]
     path.write_text("\n".join([*lines, line, ""]))
@@ -35,7 +35,7 @@ MERGES = ["hoodie.table.partial.update.mode=IGNORE_DEFAULTS", "hoodie.record.mer
 def test_merging_that_is_not_ours(tmp_path: Path, line: str) -> None:
     table = make(tmp_path)
     table.upsert(pa.table([[1], ["x"], [None]], schema=SCHEMA))
-    table = reopened(table, line, without=line.partition("=")[0] + "=")
+    table = reopen_with(table, line, without=line.partition("=")[0] + "=")
     with pytest.raises(Unsupported, match="merge"):
         table.to_arrow()
     assert table.to_arrow(mode="read_optimized")["v"].to_pylist() == ["old"]
@@ -52,20 +52,20 @@ def test_merging_that_is_not_ours(tmp_path: Path, line: str) -> None:
     ],
 )
 def test_files_that_are_not_what_we_read(tmp_path: Path, line: str) -> None:
-    table = reopened(make(tmp_path), line, without=line.partition("=")[0])
+    table = reopen_with(make(tmp_path), line, without=line.partition("=")[0])
     with pytest.raises(Unsupported):
         table.to_arrow()
 
 
 def test_properties_that_lost_their_partition_fields(tmp_path: Path) -> None:
-    table = reopened(make(tmp_path), "", without="hoodie.table.partition.fields")
+    table = reopen_with(make(tmp_path), "", without="hoodie.table.partition.fields")
     with pytest.raises(FormatError, match="not partitioned"):
         table.to_arrow()
 
 
 def test_properties_that_point_to_another_timeline(tmp_path: Path) -> None:
     line = "hoodie.timeline.path=timelime"
-    table = reopened(make(tmp_path), line, without="hoodie.timeline.path")
+    table = reopen_with(make(tmp_path), line, without="hoodie.timeline.path")
     with pytest.raises(FormatError, match="timelime"):
         table.to_arrow()
     with pytest.raises(FormatError, match="timelime"):

@@ -190,7 +190,7 @@ PAYLOAD = "hoodie.datasource.write.payload.class"
 DELETE_FIELD, DELETE_MARKER = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
 
 
-def timed(kind: str) -> dict[str, str]:
+def timestamp_options(kind: str) -> dict[str, str]:
     """A timestamp-based key generator, but for input patterns."""
     keys = {f"{TIMED}timestamp.type": kind, f"{TIMED}output.dateformat": "yyyy"}
     return {"hoodie.table.keygenerator.type": "TIMESTAMP", **keys}
@@ -216,9 +216,9 @@ BAD_TABLES: dict[str, dict[str, Any]] = {
     "a timestamp key generator without formats": {
         "options": {"hoodie.table.keygenerator.type": "TIMESTAMP"}
     },
-    "a number as the time of a text column": {"options": timed("EPOCHMILLISECONDS")},
+    "a number as the time of a text column": {"options": timestamp_options("EPOCHMILLISECONDS")},
     "a date pattern with unknown letters": {
-        "options": timed("DATE_STRING") | {f"{TIMED}input.dateformat": "yyyy-QQ"}
+        "options": timestamp_options("DATE_STRING") | {f"{TIMED}input.dateformat": "yyyy-QQ"}
     },
     "a delete column without a marker": {"options": {DELETE_FIELD: "id"}},
     "a delete marker without a column": {"options": {DELETE_MARKER: "D"}},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support.indexed import INDEX, KINDS, arrow, made, read
+from support.indexed import INDEX, KINDS, arrow, create, read_both
 
 import hoodoo
 from hoodoo.errors import FormatError
@@ -19,7 +19,7 @@ from hoodoo.write import merging
 @KINDS
 def test_the_bloom_index_spares_files_by_their_footers(tmp_path: Path, kind: str) -> None:
     options = {"hoodie.parquet.small.file.limit": "0"}
-    table = made(tmp_path / "t", kind, options, None)
+    table = create(tmp_path / "t", kind, options, None)
     table.insert(arrow([(f"key-{n:06d}", "x", 1, n) for n in range(40_000)]))
     (file,) = (tmp_path / "t").rglob("p=*/*.parquet")
     data = bytearray(file.read_bytes())
@@ -35,7 +35,7 @@ def test_the_bloom_index_spares_files_by_their_footers(tmp_path: Path, kind: str
 
 
 def test_the_bloom_index_finds_keys_in_logs_and_forgets_the_deleted(tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "mor", {INDEX: "BLOOM"}, "ts")
+    table = create(tmp_path / "t", "mor", {INDEX: "BLOOM"}, "ts")
     table.upsert(arrow([("a", "x", 5, 1), ("b", "x", 5, 1)]))
     table.upsert(arrow([("a", "x", 6, 2)]))
     table.delete(["a"])
@@ -43,7 +43,7 @@ def test_the_bloom_index_finds_keys_in_logs_and_forgets_the_deleted(tmp_path: Pa
     assert table.delete(["a"]).stats.deleted == 0
     assert len(table._ref.load_timeline().commits.instants) == commits + 1
     table.upsert(arrow([("a", "x", 1, 3)]))
-    assert read(table) == [("a", "x", 1, 3), ("b", "x", 5, 1)]
+    assert read_both(table) == [("a", "x", 1, 3), ("b", "x", 5, 1)]
     assert len(take_snapshot(table._ref).slices()) == 1
 
 
@@ -75,7 +75,7 @@ def test_footers_tell_the_keys_of_merged_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, at_once: int
 ) -> None:
     monkeypatch.setattr(merging, "_KEYS_AT_ONCE", at_once)
-    table = made(tmp_path / "t", "cow", {"hoodie.parquet.block.size": "8192"}, "ts")
+    table = create(tmp_path / "t", "cow", {"hoodie.parquet.block.size": "8192"}, "ts")
     options = {"hoodie.index.bloom.num_entries": "500"}  # a filter that is made anew is another
     table.insert(arrow(ROWS))
     _, before, _ = newest_footer(tmp_path / "t")
@@ -86,7 +86,7 @@ def test_footers_tell_the_keys_of_merged_files(
 
 
 def test_deleted_keys_leave_the_footer(tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "cow", {}, None)
+    table = create(tmp_path / "t", "cow", {}, None)
     table.insert(arrow(ROWS))
     gone = ["k0000", "k0003", "k1999"]
     table.delete(gone)
@@ -97,7 +97,7 @@ def test_deleted_keys_leave_the_footer(tmp_path: Path) -> None:
 
 
 def test_a_broken_filter_is_not_handed_on(tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "cow", {}, "ts")
+    table = create(tmp_path / "t", "cow", {}, "ts")
     table.insert(arrow(ROWS))
     (file,) = (tmp_path / "t").rglob("p=*/*.parquet")
     rows = pq.ParquetFile(file)

@@ -13,8 +13,8 @@ from support.indexed import (
     SCHEMA,
     arrow,
     assert_in_buckets,
-    made,
-    read,
+    create,
+    read_both,
     rows_in,
 )
 
@@ -37,7 +37,7 @@ def base_files(place: Path) -> list[str]:
 @pytest.mark.parametrize("write", ["insert", "bulk_insert", "upsert", "insert_overwrite"])
 def test_a_bucket_is_one_file_group_however_large(tmp_path: Path, kind: str, write: str) -> None:
     options = {**BUCKETS, "hoodie.parquet.max.file.size": "2000"}
-    table = made(tmp_path / "t", kind, options, None)
+    table = create(tmp_path / "t", kind, options, None)
     rows = [(f"key-{n:05d}", "x", n, n) for n in range(6_000)]
     getattr(table, write)(arrow(rows))
     assert len(base_files(tmp_path / "t")) == 3
@@ -49,7 +49,7 @@ def test_a_bucket_is_one_file_group_however_large(tmp_path: Path, kind: str, wri
 def test_inserts_go_to_the_buckets_that_are_there(tmp_path: Path, write: str) -> None:
     """Rows in base files stay beside others of their key; rows in logs take their place."""
     for kind in ("cow", "mor"):
-        table = made(tmp_path / kind, kind, BUCKETS, None)
+        table = create(tmp_path / kind, kind, BUCKETS, None)
         table.upsert(arrow([(f"k{n}", "x", 1, n) for n in range(9)]))
         before = {s.group for s in take_snapshot(table._ref).slices()}
         getattr(table, write)(arrow([("k1", "x", 2, 20), ("new", "x", 2, 30)]))
@@ -57,7 +57,7 @@ def test_inserts_go_to_the_buckets_that_are_there(tmp_path: Path, write: str) ->
         assert {s.group for s in slices} == before
         assert any(s.logs for s in slices) is (kind == "mor")
         old = [("k1", "x", 1, 1)] if kind == "cow" else []
-        assert read(table) == sorted(
+        assert read_both(table) == sorted(
             [
                 *((f"k{n}", "x", 1, n) for n in range(9) if n != 1),
                 *(*old, ("k1", "x", 2, 20), ("new", "x", 2, 30)),
@@ -78,16 +78,16 @@ def test_inserted_rows_that_are_marked_as_deleted_are_none(tmp_path: Path, kind:
 
 
 def test_inserts_that_bring_keys_back_merge_like_those_in_logs(tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "mor", {**BUCKETS, "hoodie.bucket.index.num.buckets": "1"}, "ts")
+    table = create(tmp_path / "t", "mor", {**BUCKETS, "hoodie.bucket.index.num.buckets": "1"}, "ts")
     table.upsert(arrow([("a", "x", 5, 1), ("b", "x", 5, 1)]))
     table.delete(["a"])
     table.insert(arrow([("a", "x", 1, 2), ("b", "x", 6, 2)]))
-    assert read(table) == [("a", "x", 1, 2), ("b", "x", 6, 2)]
+    assert read_both(table) == [("a", "x", 1, 2), ("b", "x", 6, 2)]
 
 
 @KINDS
 def test_overwritten_buckets_are_new_groups(tmp_path: Path, kind: str) -> None:
-    table = made(tmp_path / "t", kind, BUCKETS, None)
+    table = create(tmp_path / "t", kind, BUCKETS, None)
     table.upsert(arrow([(f"k{n}", p, 1, n) for n in range(9) for p in "xy"]))
     before = {s.group for s in take_snapshot(table._ref).slices()}
     table.insert_overwrite(arrow([("k1", "x", 2, 1), ("k2", "x", 2, 2)]))
@@ -95,7 +95,10 @@ def test_overwritten_buckets_are_new_groups(tmp_path: Path, kind: str) -> None:
     assert after & before == {g for g in before if g.partition == "p=y"}
     table.upsert(arrow([("k1", "x", 3, 5)]))
     assert {s.group for s in take_snapshot(table._ref).slices()} == after
-    assert [row for row in read(table) if row[1] == "x"] == [("k1", "x", 3, 5), ("k2", "x", 2, 2)]
+    assert [row for row in read_both(table) if row[1] == "x"] == [
+        ("k1", "x", 3, 5),
+        ("k2", "x", 2, 2),
+    ]
 
 
 def test_buckets_by_a_part_of_the_key(tmp_path: Path) -> None:
@@ -106,7 +109,7 @@ def test_buckets_by_a_part_of_the_key(tmp_path: Path) -> None:
     rows = [(f"k{n}", p, 1, n) for n in range(20) for p in ("x", "y")]
     table.upsert(arrow(rows))
     table.upsert(arrow(rows))
-    assert read(table) == sorted(rows)
+    assert read_both(table) == sorted(rows)
     names = table.to_arrow().select(["p", "_hoodie_file_name"]).to_pylist()
     files = {(row["p"], bucket_of(row["_hoodie_file_name"])) for row in names}
     # Java's hash of a list of "x" is 31 + 120, of "y" 31 + 121.
@@ -131,26 +134,26 @@ ONE = arrow([("k", "x", 1, 1)])
 @WRITES
 @pytest.mark.parametrize("count", ["2", "1"])
 def test_the_number_of_buckets_is_for_good(tmp_path: Path, write: str, count: str) -> None:
-    table = made(tmp_path / "t", "cow", BUCKETS, None)
+    table = create(tmp_path / "t", "cow", BUCKETS, None)
     forget_buckets(tmp_path / "t")
     table.upsert(arrow([(f"k{n}", "x", 1, n) for n in range(9)]))
-    fewer = open_with(table, {"hoodie.bucket.index.num.buckets": count})
+    fewer = open_with_options(table, {"hoodie.bucket.index.num.buckets": count})
     with pytest.raises(ConfigError, match=r"num\.buckets.*none of these buckets"):
         getattr(fewer, write)(ONE)
 
 
 @WRITES
 def test_a_table_has_buckets_from_its_first_write_on(tmp_path: Path, write: str) -> None:
-    plain = made(tmp_path / "plain", "cow", {}, None)
+    plain = create(tmp_path / "plain", "cow", {}, None)
     plain.upsert(ONE)
     with pytest.raises(ConfigError, match="none of these buckets"):
-        getattr(open_with(plain, {}), write)(ONE)
-    bucketed = made(tmp_path / "buckets", "cow", BUCKETS, None)
+        getattr(open_with_options(plain, {}), write)(ONE)
+    bucketed = create(tmp_path / "buckets", "cow", BUCKETS, None)
     forget_buckets(tmp_path / "buckets")
     bucketed.upsert(ONE)
     with pytest.raises(ConfigError, match="has a bucket index: set BUCKET"):
         getattr(hoodoo.open_table(bucketed.uri), write)(ONE)
-    assert read(plain) == read(bucketed) == [("k", "x", 1, 1)]
+    assert read_both(plain) == read_both(bucketed) == [("k", "x", 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,7 @@ def test_what_the_table_says_of_buckets_holds(tmp_path: Path, key: str, value: s
     assert caught.value.key == key
 
 
-def open_with(table: Any, options: dict[str, str]) -> Any:
+def open_with_options(table: Any, options: dict[str, str]) -> Any:
     return hoodoo.open_table(table.uri, {**BUCKETS, **options})
 
 
@@ -197,7 +200,7 @@ class Interrupted:
 @KINDS
 def test_two_writers_cannot_both_make_a_bucket(tmp_path: Path, kind: str) -> None:
     place = str(tmp_path / "t")
-    table = made(place, kind, BUCKETS, None)
+    table = create(place, kind, BUCKETS, None)
     other = arrow([("a", "x", 1, 1)])
     same = next(f"k{n}" for n in range(50) if bucket(f"k{n}") == bucket("a"))
     apart = next(f"k{n}" for n in range(50) if bucket(f"k{n}") != bucket("a"))
@@ -214,7 +217,7 @@ def test_two_writers_cannot_both_make_a_bucket(tmp_path: Path, kind: str) -> Non
         arrow([(apart, "x", 1, 1)]),
         Interrupted(lambda: table.upsert(arrow([("a", "x", 2, 2)]))),
     )
-    assert read(table) == sorted([("a", "x", 2, 2), (apart, "x", 1, 1)])
+    assert read_both(table) == sorted([("a", "x", 2, 2), (apart, "x", 1, 1)])
 
 
 def bucket(key: str) -> int:

@@ -21,7 +21,7 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import new_file_id
 from hoodoo.model.stats import WriteStat
 from hoodoo.storage.memory import MemoryStorage
-from hoodoo.table.read_rule import rule_of
+from hoodoo.table.read_rule import build_read_rule
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write import bulk
@@ -61,7 +61,7 @@ def context(ref: TableRef) -> WriteContext:
         by_key=False,
         schema=SCHEMA,
         schema_json=avro_from_arrow(SCHEMA, "t"),
-        read_rule=rule_of(ref.properties, FULL, tuple(FULL.names)),
+        read_rule=build_read_rule(ref.properties, FULL, tuple(FULL.names)),
         write_id="w",
     )
 

@@ -27,7 +27,7 @@ from hoodoo.model import paths
 from hoodoo.model.stats import WriteStat
 from hoodoo.table.ref import open_ref
 from hoodoo.write.detached import (
-    Detached,
+    DetachedWrite,
     abandon_detached,
     begin_detached,
     commit_detached,
@@ -38,13 +38,13 @@ INTERVAL_S = INTERVAL_MS / 1000
 ENGINE = LocalEngine(threads=1)
 
 
-def at(machine: Machine, write: Detached) -> Detached:
+def at(machine: Machine, write: DetachedWrite) -> DetachedWrite:
     """The write as it arrives at another machine."""
     return replace(write, context=replace(write.context, ref=machine.ref))
 
 
 def part(
-    machine: Machine, write: Detached, given: pa.Table, *, number: int = 0, attempt: int = 0
+    machine: Machine, write: DetachedWrite, given: pa.Table, *, number: int = 0, attempt: int = 0
 ) -> tuple[WriteStat, ...]:
     return write_rows(at(machine, write), given.to_batches(), number=number, attempt=attempt)
 
@@ -55,13 +55,13 @@ def own_files(fleet: Fleet) -> list[str]:
     return [entry.path for place in own for entry in fleet.store.list(place, recursive=True)]
 
 
-def begun_here() -> tuple[Fleet, Detached]:
+def begin_here() -> tuple[Fleet, DetachedWrite]:
     fleet = Fleet()
     return fleet, begin_detached(fleet.machine("planner").ref, SCHEMA)
 
 
 def test_parts_of_many_processes_make_one_commit() -> None:
-    fleet, write = begun_here()
+    fleet, write = begin_here()
     stats = part(fleet.machine("task 1"), write, rows(k1=1, k2=2))
     stats += part(fleet.machine("task 2"), write, rows("b", k3=3), number=1)
     judge = fleet.machine("judge")
@@ -77,7 +77,7 @@ def test_parts_of_many_processes_make_one_commit() -> None:
 
 
 def test_a_part_that_takes_long_keeps_the_write_alive() -> None:
-    fleet, write = begun_here()
+    fleet, write = begin_here()
     judge = fleet.machine("judge")
 
     def slow(given: pa.Table):  # type: ignore[no-untyped-def] # batches, in their own time
@@ -93,7 +93,7 @@ def test_a_part_that_takes_long_keeps_the_write_alive() -> None:
 
 
 def test_nobody_beats_between_the_parts() -> None:
-    fleet, write = begun_here()
+    fleet, write = begin_here()
     stats = part(fleet.machine("task"), write, rows(k1=1))
     fleet.world.pass_time(EXPIRY_S + 1)
     with pytest.raises(HeartbeatLost, match="silent for longer"):
@@ -105,7 +105,7 @@ def test_nobody_beats_between_the_parts() -> None:
 
 
 def test_what_others_rolled_back_is_not_committed() -> None:
-    fleet, write = begun_here()
+    fleet, write = begin_here()
     stats = part(fleet.machine("task"), write, rows(k1=1))
     fleet.world.pass_time(EXPIRY_S + 1)
     judge = fleet.machine("judge")
@@ -119,7 +119,7 @@ def test_what_others_rolled_back_is_not_committed() -> None:
 
 
 def test_giving_up_leaves_nothing() -> None:
-    fleet, write = begun_here()
+    fleet, write = begin_here()
     part(fleet.machine("task"), write, rows(k1=1))
     assert fleet.data_files()
     abandon_detached(at(fleet.machine("committer"), write))
@@ -129,7 +129,7 @@ def test_giving_up_leaves_nothing() -> None:
 
 
 def test_a_part_that_runs_twice_is_written_once() -> None:
-    fleet, write = begun_here()
+    fleet, write = begin_here()
     first = part(fleet.machine("task"), write, rows(k1=1, k2=2))
     again = part(fleet.machine("again"), write, rows(k2=2, k1=1), attempt=1)
     assert first == again
@@ -142,7 +142,7 @@ def test_a_part_that_runs_twice_is_written_once() -> None:
 
 @pytest.mark.parametrize("landed", [True, False])
 def test_a_commit_whose_outcome_is_unknown_stands_if_it_was_decided(landed: bool) -> None:
-    fleet, write = begun_here()
+    fleet, write = begin_here()
     stats = part(fleet.machine("task"), write, rows(k1=1))
     committer = fleet.machine("committer")
     committer.storage.lose("create", paths.HEAD, landed=landed)
@@ -214,7 +214,7 @@ def test_a_table_with_buckets_is_known_by_its_files() -> None:
 
 
 def test_a_row_without_a_key_is_no_row() -> None:
-    fleet, write = begun_here()
+    fleet, write = begin_here()
     bad = pa.table([["k1", None], ["a", "a"], [1, 2]], schema=SCHEMA)
     with pytest.raises(InputError, match="record key id is null"):
         part(fleet.machine("task"), write, bad)

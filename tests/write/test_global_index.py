@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.indexed import GLOBAL, KINDS, SCHEMA, STAYS, Row, arrow, made, read
+from support.indexed import GLOBAL, KINDS, SCHEMA, STAYS, Row, arrow, create, read_both
 
 import hoodoo
 from hoodoo.table.snapshot import take_snapshot
@@ -15,22 +15,22 @@ from hoodoo.table.snapshot import take_snapshot
 
 @KINDS
 def test_rows_move_to_another_partition_and_back(tmp_path: Path, kind: str) -> None:
-    table = made(tmp_path / "t", kind, GLOBAL, "ts")
+    table = create(tmp_path / "t", kind, GLOBAL, "ts")
     table.upsert(arrow([("a", "x", 5, 1), ("b", "x", 5, 2)]))
     table.upsert(arrow([("a", "y", 6, 3), ("b", "y", 4, 4)]))  # b is older than what is there
-    assert read(table) == [("a", "y", 6, 3), ("b", "x", 5, 2)]
+    assert read_both(table) == [("a", "y", 6, 3), ("b", "x", 5, 2)]
     table.upsert(arrow([("a", "x", 6, 5)]))  # of equal age: the later one wins
-    assert read(table) == [("a", "x", 6, 5), ("b", "x", 5, 2)]
+    assert read_both(table) == [("a", "x", 6, 5), ("b", "x", 5, 2)]
     assert set(table.to_arrow()["_hoodie_partition_path"].to_pylist()) == {"p=x"}
 
 
 @KINDS
 def test_rows_stay_in_their_partition_if_told_so(tmp_path: Path, kind: str) -> None:
     """The partition column says what was written, the path where the row lives; as Hudi does."""
-    table = made(tmp_path / "t", kind, STAYS, "ts")
+    table = create(tmp_path / "t", kind, STAYS, "ts")
     table.upsert(arrow([("a", "x", 5, 1), ("b", "y", 5, 2)]))
     table.upsert(arrow([("a", "y", 6, 3), ("c", "y", 1, 4)]))
-    assert read(table) == [("a", "y", 6, 3), ("b", "y", 5, 2), ("c", "y", 1, 4)]
+    assert read_both(table) == [("a", "y", 6, 3), ("b", "y", 5, 2), ("c", "y", 1, 4)]
     paths = table.to_arrow().select(["id", "_hoodie_partition_path"]).to_pylist()
     assert sorted(tuple(row.values()) for row in paths) == [
         ("a", "p=x"),
@@ -52,20 +52,20 @@ def test_rows_stay_in_their_partition_if_told_so(tmp_path: Path, kind: str) -> N
 def test_a_key_that_is_there_twice_becomes_one_row(
     tmp_path: Path, kind: str, row: Row, after: list[Row]
 ) -> None:
-    table = made(tmp_path / "t", kind, GLOBAL, "ts")
+    table = create(tmp_path / "t", kind, GLOBAL, "ts")
     table.insert(arrow([("k", "x", 1, 1), ("k", "y", 2, 2), ("m", "x", 1, 1)]))
     table.upsert(arrow([row]))
-    assert read(table) == [*after, ("m", "x", 1, 1)]
+    assert read_both(table) == [*after, ("m", "x", 1, 1)]
 
 
 @KINDS
 def test_incoming_rows_of_one_key_are_one(tmp_path: Path, kind: str) -> None:
     options = {**GLOBAL, "hoodie.combine.before.upsert": "false"}
-    table = made(tmp_path / "t", kind, options, "ts")
+    table = create(tmp_path / "t", kind, options, "ts")
     table.upsert(arrow([("k", "x", 1, 1), ("k", "y", 3, 2), ("k", "z", 2, 3)]))
-    assert read(table) == [("k", "y", 3, 2)]
+    assert read_both(table) == [("k", "y", 3, 2)]
     table.delete(pa.table({"id": ["k", "k"], "p": ["x", "elsewhere"]}))
-    assert read(table) == []
+    assert read_both(table) == []
 
 
 @KINDS
@@ -93,9 +93,9 @@ def test_rows_marked_as_deleted_are_deleted_wherever_they_live(tmp_path: Path, k
 
 @pytest.mark.parametrize("options", [GLOBAL, STAYS], ids=["moves", "stays"])
 def test_a_deleted_key_still_belongs_to_its_group(tmp_path: Path, options: dict[str, str]) -> None:
-    table = made(tmp_path / "t", "mor", {**options, "hoodie.parquet.small.file.limit": "0"}, None)
+    table = create(tmp_path / "t", "mor", {**options, "hoodie.parquet.small.file.limit": "0"}, None)
     table.upsert(arrow([("a", "x", 1, 1), ("b", "x", 1, 1)]))
     table.delete(["a"])
     table.upsert(arrow([("a", "x", 1, 2)]))
-    assert read(table) == [("a", "x", 1, 2), ("b", "x", 1, 1)]
+    assert read_both(table) == [("a", "x", 1, 2), ("b", "x", 1, 1)]
     assert len(take_snapshot(table._ref).slices()) == 1

@@ -19,8 +19,8 @@ from support.indexed import (
     Row,
     arrow,
     assert_in_buckets,
-    made,
-    read,
+    create,
+    read_both,
     rows_in,
 )
 
@@ -125,14 +125,14 @@ def test_histories(
     options: dict[str, str], ordering: str | None, kind: str, steps: list[tuple[str, Any]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        table = made(f"{folder}/t", kind, options, ordering)
+        table = create(f"{folder}/t", kind, options, ordering)
         model = Model(
             options[INDEX] == "GLOBAL_SIMPLE", ordering is not None, moves=options is not STAYS
         )
         for step, given in steps:
             apply(table, model, step, given)
             assert rows_in(table.to_arrow()) == sorted(model.rows.values())
-        assert read(table) == sorted(model.rows.values())
+        assert read_both(table) == sorted(model.rows.values())
         if options is BUCKETS:
             assert_in_buckets(table)
 
@@ -147,13 +147,13 @@ def test_a_key_that_was_deleted_here_and_lives_there(
     tmp_path: Path, options: dict[str, str], ordering: str | None
 ) -> None:
     """Inserted anew, it has two file groups; an update goes to the one where it lives."""
-    table = made(
+    table = create(
         tmp_path / "t", "mor", {**options, "hoodie.parquet.small.file.limit": "0"}, ordering
     )
     table.upsert(arrow([("a", "x", 1, 1), ("b", "x", 1, 1)]))
     table.delete(["a"])
     table.insert(arrow([("a", "x", 2, 2)]))
     table.upsert(arrow([("a", "x", 3, 3)]))
-    assert read(table) == [("a", "x", 3, 3), ("b", "x", 1, 1)]
+    assert read_both(table) == [("a", "x", 3, 3), ("b", "x", 1, 1)]
     table.delete(["a"])
-    assert read(table) == [("b", "x", 1, 1)]
+    assert read_both(table) == [("b", "x", 1, 1)]

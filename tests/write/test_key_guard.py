@@ -72,7 +72,7 @@ def collisions(
 ) -> list[str]:
     """Which keys of a city are in what others added."""
     others = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
-    return guard(table, planned_on, ref, **keys)._colliding(others)
+    return guard(table, planned_on, ref, **keys)._find_collisions(others)
 
 
 @pytest.mark.parametrize("bloom", [True, False])
@@ -196,7 +196,7 @@ def test_keys_that_were_there_before_are_not_new(table: HandMade, planned_on: Ti
     stat = table.base(group(1), at(50), {"a": 1, "b": 1, "c": 1}, after=at(1))
     found = guard(table, planned_on)
     found.stats = [replace(stat, num_inserts=1)]
-    assert found._colliding(others) == ["c"]
+    assert found._find_collisions(others) == ["c"]
 
 
 class PicklingEngine:
@@ -210,7 +210,7 @@ def test_the_search_travels(table: HandMade, planned_on: Timeline) -> None:
     table.commit(at(60), at(61), table.base(group(2), at(60), {"c": 1}))
     others = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
     found = guard(table, planned_on, engine=PicklingEngine(), sf=["c"])
-    assert found._colliding(others) == ["c"]
+    assert found._find_collisions(others) == ["c"]
 
 
 # -- through the whole write ------------------------------------------------------------------

@@ -63,14 +63,14 @@ def table(rows: Rows) -> pa.Table:
     return pa.table(arrays, schema=SCHEMA)
 
 
-def found(read: hoodoo.Table) -> Rows:
+def read_rows(read: hoodoo.Table) -> Rows:
     rows = read.to_arrow(columns=["id", "ts", "v", "tags"]).to_pylist()
     assert all(row["tags"] == [row["v"], row["id"]] for row in rows)
     assert len({row["id"] for row in rows}) == len(rows)
     return {row["id"]: (row["ts"], row["v"], False) for row in rows}
 
 
-def applied(model: Rows, change: Rows, *, by_time: bool) -> Rows:
+def apply_to_model(model: Rows, change: Rows, *, by_time: bool) -> Rows:
     """What a table of these rows holds after an upsert of those."""
     result = dict(model)
     for key, (ts, v, gone) in change.items():
@@ -96,10 +96,10 @@ def test_an_upsert_of_a_file_with_many_row_groups(seed: int, ordering: str | Non
             key: (random.randrange(100), f"{turn}{n}", random.random() < 0.2)
             for n, key in enumerate(keys)
         }
-        before, expected = dict(model), applied(model, change, by_time=ordering is not None)
+        before, expected = dict(model), apply_to_model(model, change, by_time=ordering is not None)
         done = read.upsert(table(change))
         model = expected
-        assert found(read) == model
+        assert read_rows(read) == model
         assert done.stats.inserted == len(set(model) - set(before))
         assert done.stats.deleted == len(set(before) - set(model))
         assert done.stats.updated == sum(
@@ -137,7 +137,7 @@ def test_new_rows_fill_a_small_file() -> None:
     done = read.insert(table({f"n{n}": (n, "b", False) for n in range(500)}))
     assert done.stats.files == 1
     assert done.stats.inserted == 500
-    assert len(found(read)) == 2_500
+    assert len(read_rows(read)) == 2_500
     assert len(take_snapshot(open_ref(read.uri)).slices()) == 1
 
 
@@ -151,10 +151,10 @@ def test_a_slice_with_logs_is_merged_into_a_new_base_file() -> None:
     ]
     for change in changes:
         read.upsert(table(change))
-        model = applied(model, change, by_time=True)
+        model = apply_to_model(model, change, by_time=True)
     (slice_,) = take_snapshot(open_ref(read.uri)).slices()
     assert not slice_.logs, "what brings deleted keys back is no log"
-    assert found(read) == model
+    assert read_rows(read) == model
 
 
 def test_columns_that_came_later_are_null_in_old_rows() -> None:

@@ -15,7 +15,7 @@ from hoodoo.cli.options import (
     OptionList,
     TableArgument,
     effective_limit,
-    open_given,
+    open_with_options,
     split_names,
 )
 
@@ -48,7 +48,7 @@ def show(
     """What a table is, and how much of it there is."""
     from hoodoo.inspect.table import report_table
 
-    report = report_table(open_given(table, option), rows=rows)
+    report = report_table(open_with_options(table, option), rows=rows)
     if json:
         facts = output.plain(report)
         output.print_json(facts if properties else _without(facts, "properties"))
@@ -70,7 +70,7 @@ def schema(
 
     from hoodoo.inspect.table import report_schema
 
-    report = report_schema(open_given(table, option))
+    report = report_schema(open_with_options(table, option))
     if avro:
         output.print_json(loads(report.avro or "null"))
     elif json:
@@ -90,12 +90,12 @@ def timeline(
     from hoodoo.inspect.timeline import report_timeline
 
     last = effective_limit(limit, as_json=json, default=_INSTANTS)
-    found = report_timeline(open_given(table, option), include_archived=all_, last=last)
+    instants = report_timeline(open_with_options(table, option), include_archived=all_, last=last)
     if json:
-        output.print_json(found)
+        output.print_json(instants)
     else:
-        _print_instants(found)
-        if last is not None and len(found) >= last:
+        _print_instants(instants)
+        if last is not None and len(instants) >= last:
             output.print_line(f"\nthe newest {last}, and pending ones; --limit 0 shows all")
 
 
@@ -114,14 +114,14 @@ def files(
 
     from hoodoo.inspect.files import report_files
 
-    report = report_files(open_given(table, option), partition=partition)
+    report = report_files(open_with_options(table, option), partition=partition)
     most = effective_limit(limit, as_json=json, default=_GROUPS)
-    shown = replace(report, groups=report.groups[:most])
+    first_groups = replace(report, groups=report.groups[:most])
     if json:
-        output.print_json(shown)
+        output.print_json(first_groups)
     else:
-        _print_files(shown)
-        if len(shown.groups) < len(report.groups):
+        _print_files(first_groups)
+        if len(first_groups.groups) < len(report.groups):
             output.print_line(f"\n{most} of {len(report.groups)} groups; --limit 0 shows all")
 
 
@@ -153,8 +153,8 @@ def scan(
     from hoodoo.inspect.rows import first_rows
 
     most = effective_limit(limit, as_json=json, default=_ROWS)
-    found = first_rows(
-        open_given(table, option),
+    matches = first_rows(
+        open_with_options(table, option),
         limit=None if most is None else most + 1,  # one more tells whether there are more
         columns=split_names(columns),
         filter=filter_,
@@ -162,14 +162,18 @@ def scan(
         mode=mode.value,
     )
     if columns is None and not meta:
-        found = rows.without_meta_columns(found)
-    shown = found.slice(0, most)
+        matches = rows.without_meta_columns(matches)
+    first_matches = matches.slice(0, most)
     if json:
-        for line in rows.json_lines(shown):
+        for line in rows.json_lines(first_matches):
             output.print_line(line)
     else:
-        output.print_table(shown.column_names, rows.text_rows(shown), numbers=rows.numbers(shown))
-        if len(shown) < len(found):
+        output.print_table(
+            first_matches.column_names,
+            rows.text_rows(first_matches),
+            numbers=rows.numbers(first_matches),
+        )
+        if len(first_matches) < len(matches):
             output.print_line(f"\nthe first {most} rows; --limit 0 shows all")
 
 
@@ -215,16 +219,20 @@ def _print_columns(columns: Iterable[ColumnReport]) -> None:
         (" " * depth + column.name, column.type, "yes" if column.nullable else "no", column.comment)
         for column, depth in _flat(columns)
     ]
-    _print_used(headers, cells, always=3)
+    _print_nonempty_columns(headers, cells, always=3)
 
 
-def _print_used(headers: Sequence[str], rows: Sequence[Sequence[object]], *, always: int) -> None:
+def _print_nonempty_columns(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], *, always: int
+) -> None:
     """A table whose columns after the first `always` are left out where nothing is in them."""
-    kept = [at for at in range(len(headers)) if at < always or any(row[at] for row in rows)]
-    output.print_table([headers[at] for at in kept], ([row[at] for at in kept] for row in rows))
+    columns = [at for at in range(len(headers)) if at < always or any(row[at] for row in rows)]
+    output.print_table(
+        [headers[at] for at in columns], ([row[at] for at in columns] for row in rows)
+    )
 
 
-def _print_instants(found: Sequence[InstantReport]) -> None:
+def _print_instants(instants: Sequence[InstantReport]) -> None:
     headers = (
         *("requested", "completed", "action", "state", "operation", "age", "owner"),
         *("sign of life", "problem"),
@@ -241,9 +249,9 @@ def _print_instants(found: Sequence[InstantReport]) -> None:
             _silence(one),
             one.problem,
         ]
-        for one in found
+        for one in instants
     ]
-    _print_used(headers, cells, always=5)
+    _print_nonempty_columns(headers, cells, always=5)
 
 
 def _silence(one: InstantReport) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hoodoo.cli import output
-from hoodoo.cli.options import Json, OptionList, TableArgument, open_given
+from hoodoo.cli.options import Json, OptionList, TableArgument, open_with_options
 from hoodoo.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def status(table: TableArgument, option: OptionList = None, json: Json = False) 
     """Who holds the table's lock, since when, and how long yet."""
     from hoodoo.inspect.locks import lock_status
 
-    report = lock_status(open_given(table, option))
+    report = lock_status(open_with_options(table, option))
     if json:
         output.print_json(report)
     else:
@@ -39,7 +39,7 @@ def break_(
     from hoodoo.concurrency.locks import break_lock
     from hoodoo.inspect.locks import lock_status
 
-    ref = open_given(table, option)
+    ref = open_with_options(table, option)
     report = lock_status(ref)
     if report.is_live and not force:
         raise InputError(
@@ -48,10 +48,10 @@ def break_(
         )
     if report.is_held and not yes:
         typer.confirm(f"Take the lock of {ref.uri} from {_who(report)}?", abort=True)
-    gone = break_lock(ref) if report.is_held else None
+    holder = break_lock(ref) if report.is_held else None
     if json:
-        output.print_json({"is_broken": gone is not None, "holder": gone})
-    elif gone is None:
+        output.print_json({"is_broken": holder is not None, "holder": holder})
+    elif holder is None:
         output.print_line(f"nobody holds the lock of {ref.uri}; nothing done")
     else:
         output.print_line(f"took the lock of {ref.uri} from {_who(report)}; it is free now")

@@ -65,8 +65,8 @@ for _name, (_help, _members) in GROUPS.items():
     app.add_typer(_group, name=_name)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(show: bool) -> None:
+    if show:
         print_line(f"hoodoo {__version__}")
         raise typer.Exit
 

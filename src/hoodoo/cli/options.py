@@ -30,10 +30,10 @@ Limit = Annotated[
 ]
 
 
-def parse_options(given: list[str] | None) -> dict[str, str]:
+def parse_options(texts: list[str] | None) -> dict[str, str]:
     """`["a=b"]` as a mapping; a wrong form is a usage error."""
     options = {}
-    for text in given or ():
+    for text in texts or ():
         key, equals, value = text.partition("=")
         if not key.strip() or not equals:
             raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--option")
@@ -41,20 +41,20 @@ def parse_options(given: list[str] | None) -> dict[str, str]:
     return options
 
 
-def open_given(table: str, options: list[str] | None) -> TableRef:
+def open_with_options(table: str, options: list[str] | None) -> TableRef:
     """The table that a command names."""
     return open_ref(table, parse_options(options))
 
 
-def split_names(given: str | None) -> list[str] | None:
+def split_names(text: str | None) -> list[str] | None:
     """`a,b` as a list; None where nothing was given."""
-    if given is None:
+    if text is None:
         return None
-    return [name.strip() for name in given.split(",") if name.strip()]
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def effective_limit(given: int | None, *, as_json: bool, default: int) -> int | None:
+def effective_limit(limit: int | None, *, as_json: bool, default: int) -> int | None:
     """How many to show: what was asked for, else all as JSON, and `default` as text."""
-    if given is None:
+    if limit is None:
         return None if as_json else default
-    return given or None
+    return limit or None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hoodoo.cli import output
-from hoodoo.cli.options import Json, OptionList, TableArgument, open_given
+from hoodoo.cli.options import Json, OptionList, TableArgument, open_with_options
 
 if TYPE_CHECKING:
     from hoodoo.recovery.recover import Recovered
@@ -21,12 +21,14 @@ def recover(table: TableArgument, option: OptionList = None, json: Json = False)
     """Roll back dead writes, finish cut-off rollbacks, sweep leftovers."""
     from hoodoo.recovery.recover import recover as run
 
-    found = run(open_given(table, option))
+    recovered = run(open_with_options(table, option))
     if json:
-        left = [_plain(verdict) for verdict in found.left]
-        output.print_json({"rolled_back": found.rolled_back, "left": left, "swept": found.swept})
+        left = [_plain(verdict) for verdict in recovered.left]
+        output.print_json(
+            {"rolled_back": recovered.rolled_back, "left": left, "swept": recovered.swept}
+        )
     else:
-        _print_recovered(found)
+        _print_recovery(recovered)
 
 
 def rollback(
@@ -43,7 +45,7 @@ def rollback(
     """Roll back one pending instant."""
     from hoodoo.recovery.recover import roll_back
 
-    done = roll_back(open_given(table, option), instant, force=force)
+    done = roll_back(open_with_options(table, option), instant, force=force)
     if json:
         output.print_json(done)
         return
@@ -67,24 +69,24 @@ def _plain(verdict: Verdict) -> dict[str, str]:
     }
 
 
-def _print_recovered(found: Recovered) -> None:
-    for done in found.rolled_back:
-        what = "finished the rollback of" if done.is_finished else "rolled back"
-        told = f"{what} {done.instant} ({done.action}) by {done.rollback}"
-        output.print_line(f"{told}: {_count(done.files, 'data file')} deleted")
-        output.print_line(f"  {output.cell(done.reason)}")
-        _print_paths(done.files)
-    for verdict in found.left:
+def _print_recovery(recovered: Recovered) -> None:
+    for rollback in recovered.rolled_back:
+        what = "finished the rollback of" if rollback.is_finished else "rolled back"
+        summary = f"{what} {rollback.instant} ({rollback.action}) by {rollback.rollback}"
+        output.print_line(f"{summary}: {_count(rollback.files, 'data file')} deleted")
+        output.print_line(f"  {output.cell(rollback.reason)}")
+        _print_paths(rollback.files)
+    for verdict in recovered.left:
         instant = verdict.instant
-        told = f"{instant.requested_time} ({instant.action.value}, {instant.state.value})"
-        output.print_line(f"left {told}")
+        summary = f"{instant.requested_time} ({instant.action.value}, {instant.state.value})"
+        output.print_line(f"left {summary}")
         output.print_line(f"  {output.cell(verdict.reason)}")
-    swept = found.swept
+    swept = recovered.swept
     if swept.data_files or swept.leftovers:
         counts = _count(swept.data_files, "data file"), _count(swept.leftovers, "leftover")
         output.print_line(f"swept {counts[0]}, {counts[1]}")
         _print_paths(swept.data_files)
-    elif not found.rolled_back and not found.left:
+    elif not recovered.rolled_back and not recovered.left:
         output.print_line("nothing to mend")
 
 
@@ -95,5 +97,5 @@ def _print_paths(paths: Sequence[str]) -> None:
         output.print_line(f"  and {len(paths) - _PATHS} more; --json lists all")
 
 
-def _count(found: Sequence[str], word: str) -> str:
-    return f"{len(found)} {word}" if len(found) == 1 else f"{len(found)} {word}s"
+def _count(items: Sequence[str], word: str) -> str:
+    return f"{len(items)} {word}" if len(items) == 1 else f"{len(items)} {word}s"

@@ -40,15 +40,15 @@ _SIMPLE = {
 }
 
 
-def read_schema(given: str) -> pa.Schema | str:
+def read_schema(text: str) -> pa.Schema | str:
     """The schema that a `--schema` argument means: an Arrow schema, or Avro JSON."""
-    if given.lstrip().startswith("{"):
-        return given
-    if os.path.isfile(given):
-        return _schema_of_file(Path(given))
-    if ":" not in given:
-        raise InputError(f"schema {given!r}: no such file, and not of the form name:type,...")
-    return parse_schema(given)
+    if text.lstrip().startswith("{"):
+        return text
+    if os.path.isfile(text):
+        return _schema_of_file(Path(text))
+    if ":" not in text:
+        raise InputError(f"schema {text!r}: no such file, and not of the form name:type,...")
+    return parse_schema(text)
 
 
 def parse_schema(text: str) -> pa.Schema:
@@ -92,16 +92,16 @@ class _Parser:
         where = f"before {near!r}" if near else "at the end"
         return InputError(f"schema {self._text!r}: {reason} {where}")
 
-    def _take(self, wanted: str) -> bool:
+    def _take(self, token: str) -> bool:
         match = _TOKEN.match(self._text, self._position)
-        if match is None or match[1] != wanted:
+        if match is None or match[1] != token:
             return False
         self._position = match.end()
         return True
 
-    def _expect(self, wanted: str) -> None:
-        if not self._take(wanted):
-            raise self._error(f"expected {wanted}")
+    def _expect(self, token: str) -> None:
+        if not self._take(token):
+            raise self._error(f"expected {token}")
 
     def _word(self, what: str) -> str:
         match = _TOKEN.match(self._text, self._position)

@@ -21,11 +21,11 @@ def start_spark(app: str, master: str, settings: Mapping[str, str]) -> Iterator[
         if find_spec(package) is None:
             raise Unsupported(f"this needs {package}: pip install 'hoodoo[spark]'")
     from hoodoo.cli.java import set_java_home
-    from hoodoo.spark.cli_session import session
+    from hoodoo.spark.cli_session import open_session
 
     set_java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with session(app, master, settings) as spark:
+    with open_session(app, master, settings) as spark:
         yield spark
 
 
@@ -38,13 +38,13 @@ def show_progress(spark: Any, what: str) -> Iterator[None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from hoodoo.spark.progress import watched
+    from hoodoo.spark.progress import watch_progress
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
     with bar:
         line = bar.add_task(output.cell(what), total=None)
-        with watched(
+        with watch_progress(
             spark, lambda tasks: bar.update(line, completed=tasks.done, total=tasks.total)
         ):
             yield

@@ -64,23 +64,23 @@ def write(
     """Load files; starts a local Spark (-o spark.KEY=VALUE: its settings)."""
     from hoodoo.api import open_table
 
-    given = parse_options(option)
-    settings = {key: given.pop(key) for key in list(given) if key.startswith(_SPARK)}
+    options = parse_options(option)
+    settings = {key: options.pop(key) for key in list(options) if key.startswith(_SPARK)}
     place = from_ if "://" in from_ else os.path.abspath(from_)
     kind = format_ or _format_of(place)
-    opened = open_table(table, given)
+    opened_table = open_table(table, options)
     with (
         start_spark("hoodoo write", master, settings) as spark,
-        show_progress(spark, f"{op.value} {opened.name}"),
+        show_progress(spark, f"{op.value} {opened_table.name}"),
     ):
         from hoodoo.spark.input_files import read_files
 
-        rows = read_files(spark, place, kind.value, opened.schema)
-        done = getattr(opened, op.name.lower())(rows)
+        rows = read_files(spark, place, kind.value, opened_table.schema)
+        result = getattr(opened_table, op.name.lower())(rows)
     if json:
-        output.print_json(done)
+        output.print_json(result)
     else:
-        output.print_line(_told(op, done))
+        output.print_line(_describe_result(op, result))
 
 
 def _format_of(source: str) -> Format:
@@ -94,11 +94,11 @@ def _format_of(source: str) -> Format:
     raise typer.BadParameter(f"{source!r} does not tell what it is", param_hint="--format")
 
 
-def _told(op: Operation, done: CommitResult) -> str:
-    stats, timings = done.stats, done.timings
+def _describe_result(op: Operation, result: CommitResult) -> str:
+    stats, timings = result.stats, result.timings
     phases = ", ".join(f"{phase} {took:.1f}" for phase, took in timings.items())
     return (
-        f"{op.value} {done.instant}: {stats.inserted} inserted, {stats.updated} updated, "
+        f"{op.value} {result.instant}: {stats.inserted} inserted, {stats.updated} updated, "
         f"{stats.deleted} deleted; {stats.files} files, {output.size_text(stats.bytes)}; "
         f"{sum(timings.values()):.1f} s ({phases})"
     )

@@ -31,7 +31,7 @@ from hoodoo.model import paths
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.table import TableProperties
-from hoodoo.table.properties import changed_properties, decode_properties, read_properties
+from hoodoo.table.properties import build_changed_properties, decode_properties, read_properties
 from hoodoo.timeline import transitions
 from hoodoo.timeline.decisions import carry_out
 from hoodoo.timeline.head import drop_staged, prepare_decision, take_head
@@ -152,7 +152,9 @@ def change_properties(txn: Txn, changes: Mapping[str, str | None]) -> TablePrope
     env, owner = txn.env, txn.env.ids.uuid()
     while True:
         number, now_ms = txn.head.number + 1, env.clock.now_ms()
-        data = changed_properties(read_properties(env), changes, decision=number, now_ms=now_ms)
+        data = build_changed_properties(
+            read_properties(env), changes, decision=number, now_ms=now_ms
+        )
         kind, time = DecisionKind.PROPERTIES, new_time(txn)
         decision = prepare_decision(
             env, txn.head, kind, time, paths.PROPERTIES, data, owner=owner, latest=time

@@ -24,7 +24,7 @@ import fastavro
 from fastavro.schema import SchemaParseException
 
 from hoodoo.errors import FormatError
-from hoodoo.format.foreign_schema import checked
+from hoodoo.format.foreign_schema import check_schema
 
 MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
@@ -53,8 +53,8 @@ def write_body(schema_json: str, body: bytes) -> bytes:
     """A container with one record that is encoded already."""
     schema = schema_json.encode()
     sync = hashlib.sha256(schema + body).digest()[:_SYNC_BYTES]
-    header = _long(1) + _prefixed(_SCHEMA) + _prefixed(schema) + _long(0)
-    return b"".join((MAGIC, header, sync, _long(1), _prefixed(body), sync))
+    header = _long(1) + _prefix_length(_SCHEMA) + _prefix_length(schema) + _long(0)
+    return b"".join((MAGIC, header, sync, _long(1), _prefix_length(body), sync))
 
 
 def encode_record(schema_json: str, record: Mapping[str, Any]) -> bytes:
@@ -82,7 +82,7 @@ def _long(value: int) -> bytes:
     return bytes(out)
 
 
-def _prefixed(data: bytes) -> bytes:
+def _prefix_length(data: bytes) -> bytes:
     return _long(len(data)) + data
 
 
@@ -157,7 +157,7 @@ def _header(cursor: _Cursor) -> Iterator[tuple[bytes, bytes]]:
 def _foreign_schema(schema_json: bytes) -> Any:
     """A schema out of a file, ready for decoding; timelines repeat few of them."""
     try:
-        bare = checked(json.loads(schema_json.decode()))
+        bare = check_schema(json.loads(schema_json.decode()))
         if not isinstance(bare, dict) or bare["type"] != "record":
             raise FormatError("Avro container holds something else than records")
         return fastavro.parse_schema(bare)

@@ -183,12 +183,12 @@ class Decoder:
                 raise FormatError("Avro decimal of no bytes")
             rows = (lengths == size).nonzero()[0]
             values[rows] = _as_int128(self._rows(starts[rows], size))
-        made = _primitive(arrow, values)
+        column = _primitive(arrow, values)
         try:
-            made.validate(full=True)
+            column.validate(full=True)
         except pa.ArrowInvalid as error:
             raise FormatError(f"Avro decimal: {error}") from None
-        return made
+        return column
 
     def _list(self, type_: AvroType, at: Ints, ends: Ints) -> pa.ListArray:
         offsets, items = find_items(self._data, skip_of(type_.fields[0]), at, ends)

@@ -25,9 +25,9 @@ _END = pa.scalar(b"\0", pa.binary())
 
 def encode_batch(record: AvroType, batch: pa.RecordBatch) -> pa.BinaryArray:
     """Each row of the batch, whose columns are the record's fields, as Avro binary."""
-    wanted = pa.schema(list(record.arrow))
-    if not batch.schema.equals(wanted):
-        raise SchemaMismatch(f"rows of {batch.schema} are not rows of {wanted}")
+    expected = pa.schema(list(record.arrow))
+    if not batch.schema.equals(expected):
+        raise SchemaMismatch(f"rows of {batch.schema} are not rows of {expected}")
     return _join(_value(record, batch.to_struct_array()))
 
 
@@ -67,15 +67,15 @@ def _value(type_: AvroType, values: pa.Array) -> list[pa.Array]:
                 raise SchemaMismatch(f"a value is none of {', '.join(type_.symbols)}")
             return [_numbers(index.to_numpy().astype(np.int64))]
         case "string":
-            return _sized(values.cast(pa.binary()))
+            return _encode_sized(values.cast(pa.binary()))
         case "bytes" if pt.is_decimal(type_.arrow):
-            return _sized(_shortest(_big_endian(values)))
+            return _encode_sized(_trim(_big_endian(values)))
         case "bytes":
-            return _sized(values)
+            return _encode_sized(values)
         case "boolean":
             return [_rows(values.to_numpy(zero_copy_only=False).astype(np.uint8)[:, None])]
         case "fixed" if pt.is_decimal(type_.arrow):
-            return [_rows(_resized(_big_endian(values), type_.size))]
+            return [_rows(_resize(_big_endian(values), type_.size))]
         case "fixed":
             return [values.cast(pa.binary())]
     floats = values.to_numpy().astype(f"<f{type_.arrow.byte_width}", copy=False)
@@ -89,7 +89,7 @@ def _blocks(type_: AvroType, values: pa.Array) -> list[pa.Array]:
     if type_.kind == "array":
         pieces = _field(of_value, values.values[first:last])
     else:
-        keys = _sized(values.keys[first:last].cast(pa.binary()))
+        keys = _encode_sized(values.keys[first:last].cast(pa.binary()))
         pieces = keys + _field(of_value, values.items[first:last])
     lists = pa.ListArray.from_arrays(pa.array(offsets - first), _join(pieces))
     counts = np.diff(offsets).astype(np.int64)
@@ -111,7 +111,7 @@ def _numbers(values: Ints, written: npt.NDArray[np.bool_] | None = None) -> pa.B
     return _binaries(data[used], used.sum(axis=1))
 
 
-def _sized(values: pa.BinaryArray) -> list[pa.Array]:
+def _encode_sized(values: pa.BinaryArray) -> list[pa.Array]:
     lengths = pc.binary_length(values).to_numpy().astype(np.int64)
     return [_numbers(lengths), values]
 
@@ -136,7 +136,7 @@ def _big_endian(decimals: pa.Decimal128Array) -> Bytes:
     return data.reshape(count, 16)[:, ::-1]
 
 
-def _resized(rows: Bytes, size: int) -> Bytes:
+def _resize(rows: Bytes, size: int) -> Bytes:
     # Fewer bytes hold all the digits that the type allows; more repeat the sign.
     if size <= 16:
         return rows[:, 16 - size :]
@@ -144,7 +144,7 @@ def _resized(rows: Bytes, size: int) -> Bytes:
     return np.hstack((np.repeat(sign, size - 16, axis=1), rows))
 
 
-def _shortest(rows: Bytes) -> pa.BinaryArray:
+def _trim(rows: Bytes) -> pa.BinaryArray:
     """The rows without leading bytes that only repeat the sign."""
     sign = np.where(rows[:, :1] > 127, np.uint8(255), np.uint8(0))
     repeats = (rows[:, :-1] == sign) & ((rows[:, 1:] > 127) == (sign > 127))

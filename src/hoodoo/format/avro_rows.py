@@ -46,10 +46,10 @@ def decode_slices(data: bytes, starts: Ints, ends: Ints, schema_json: str) -> pa
 
 def encode_records(table: pa.Table, schema_json: str) -> list[bytes]:
     """Each row as an Avro binary record; the table must have the schema's columns and types."""
-    made: list[bytes] = []
+    records: list[bytes] = []
     for batch in encode_array(table, schema_json).chunks:
-        made.extend(batch.to_pylist())
-    return made
+        records.extend(batch.to_pylist())
+    return records
 
 
 def encode_array(table: pa.Table, schema_json: str) -> pa.ChunkedArray:

@@ -91,7 +91,7 @@ class _Reader:
 
     def __init__(self) -> None:
         # Each named type and its size; None while its definition is being read.
-        self._named: dict[str, tuple[AvroType, int] | None] = {}
+        self._named_types: dict[str, tuple[AvroType, int] | None] = {}
         self._depth = 0
         self._nodes = 0
 
@@ -104,9 +104,9 @@ class _Reader:
         if self._depth == _MAX_DEPTH:
             raise _bad(path, f"nests deeper than {_MAX_DEPTH}")
         self._depth += 1
-        made = self._definition(tree["type"], tree, namespace, path)
+        type_ = self._definition(tree["type"], tree, namespace, path)
         self._depth -= 1
-        return made
+        return type_
 
     def _grow(self, nodes: int, path: str) -> None:
         # A named type may be used many times over: a short text can stand for a huge type.
@@ -120,10 +120,10 @@ class _Reader:
         if name == "null":
             raise Unsupported(f"Avro schema: {_at(path)} can only be null")
         full_name = f"{namespace}.{name}" if namespace else name
-        full_name = full_name if full_name in self._named else name
-        if full_name not in self._named:
+        full_name = full_name if full_name in self._named_types else name
+        if full_name not in self._named_types:
             raise _bad(path, f"has the unknown type {_short(name)}")
-        known = self._named[full_name]
+        known = self._named_types[full_name]
         if known is None:
             raise Unsupported(f"Avro schema: {_at(path)} is recursive")
         self._grow(known[1], path)
@@ -155,18 +155,18 @@ class _Reader:
         if not isinstance(name, str) or not name or not isinstance(own, str | None):
             raise _bad(path, "has a bad name")
         full_name = name if "." in name or not own else f"{own}.{name}"
-        if full_name in self._named:
+        if full_name in self._named_types:
             raise _bad(path, f"defines {_short(full_name)} again")
-        self._named[full_name] = None
+        self._named_types[full_name] = None
         before = self._nodes
         if kind == "enum":
-            made = _enum(tree, path)
+            type_ = _enum(tree, path)
         elif kind == "fixed":
-            made = _fixed(tree, path)
+            type_ = _fixed(tree, path)
         else:
-            made = self._record(tree, full_name.rpartition(".")[0], path)
-        self._named[full_name] = (made, self._nodes - before)
-        return made
+            type_ = self._record(tree, full_name.rpartition(".")[0], path)
+        self._named_types[full_name] = (type_, self._nodes - before)
+        return type_
 
     def _record(self, tree: dict[str, Any], namespace: str, path: str) -> AvroType:
         fields = tree.get("fields")
@@ -174,15 +174,17 @@ class _Reader:
             # Parquet has no struct without fields. As an array's item it would take no bytes,
             # and a few bytes could then claim any number of items.
             raise _bad(path, "is a record without fields")
-        made: dict[str, AvroField] = {}
+        fields_by_name: dict[str, AvroField] = {}
         for field in fields:
             name = field.get("name") if isinstance(field, dict) else None
-            if not isinstance(name, str) or not name or name in made:
+            if not isinstance(name, str) or not name or name in fields_by_name:
                 raise _bad(path, f"has a bad or repeated field {_short(name)}")
             inner = f"{path}.{name}" if path else name
-            made[name] = self._field(name, field.get("type"), namespace, inner, field.get("doc"))
-        arrow = pa.struct([field.arrow for field in made.values()])
-        return AvroType("record", arrow, tuple(made.values()))
+            fields_by_name[name] = self._field(
+                name, field.get("type"), namespace, inner, field.get("doc")
+            )
+        arrow = pa.struct([field.arrow for field in fields_by_name.values()])
+        return AvroType("record", arrow, tuple(fields_by_name.values()))
 
     def _field(
         self, name: str, tree: Any, namespace: str, path: str, doc: object = None

@@ -50,8 +50,8 @@ def skip_of(field: AvroField) -> Skip:
     branch = field.branch
 
     def skip(data: bytes, at: int) -> int:
-        chosen, at = _long(data, at)
-        return skip_value(data, at) if chosen == branch else at
+        number, at = _long(data, at)
+        return skip_value(data, at) if number == branch else at
 
     return skip
 

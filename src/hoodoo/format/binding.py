@@ -53,8 +53,12 @@ def to_record(value: Any) -> dict[str, Any]:
     """The record of a value, ready for Avro."""
     record = {}
     for bound in _bounds(type(value)):
-        held = getattr(value, bound.attribute)
-        record[bound.field] = bound.write(held) if bound.write and held is not None else held
+        attribute_value = getattr(value, bound.attribute)
+        record[bound.field] = (
+            bound.write(attribute_value)
+            if bound.write and attribute_value is not None
+            else attribute_value
+        )
     return record
 
 
@@ -185,8 +189,8 @@ _SCALARS: dict[type, Callable[[str], Convert]] = {
 }
 
 
-def _misfit(where: str, expected: str, found: object) -> FormatError:
-    return FormatError(f"{where}: expected {expected}, found {_kind(found)}")
+def _misfit(where: str, expected: str, value: object) -> FormatError:
+    return FormatError(f"{where}: expected {expected}, found {_kind(value)}")
 
 
 def _kind(value: object) -> str:

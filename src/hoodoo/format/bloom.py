@@ -94,7 +94,7 @@ class BloomFilter:
     def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
         """For each key, False if it was certainly not put in."""
         rows = [np.frombuffer(row, np.uint8) for row in self.rows]
-        found = np.zeros(len(keys), np.bool_)
+        may_contain = np.zeros(len(keys), np.bool_)
         for index, key_bytes in _batches(keys):
             hits = np.ones((len(rows), len(index)), np.uint8)
             for positions in _positions(key_bytes, self.hashes, self.bits):
@@ -103,8 +103,8 @@ class BloomFilter:
                     hit &= row[positions >> 3] >> shift
                 if not hits.any():
                     break
-            found[index] = hits.any(axis=0)
-        return found
+            may_contain[index] = hits.any(axis=0)
+        return may_contain
 
     def encode(self) -> str:
         """The text that a footer holds."""

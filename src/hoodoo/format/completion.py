@@ -73,36 +73,36 @@ def encode_completion(completion: Completion) -> bytes:
         "digest": {"rows": digest.rows, "hashes": digest.hashes} if digest else None,
         "stats": _plain_stats(completion.stats),
     }
-    return _sealed(body)
+    return _add_checksum(body)
 
 
 def decode_completion(data: bytes) -> Completion:
     """What a completion marker says. Raises `FormatError`."""
-    match _opened(data):
+    match _check_checksum(data):
         case {"handle": str(handle), "digest": None, "stats": list(stats)}:
-            return Completion(handle, None, _stats(stats))
+            return Completion(handle, None, _parse_stats(stats))
         case {
             "handle": str(handle),
             "digest": {"rows": int(rows), "hashes": int(hashes)},
             "stats": list(stats),
         }:
-            return Completion(handle, Digest(rows, hashes), _stats(stats))
+            return Completion(handle, Digest(rows, hashes), _parse_stats(stats))
     raise FormatError("not a completion marker")
 
 
 def encode_final(final: Final) -> bytes:
     """The bytes of a finalize marker."""
     stats = None if final.stats is None else _plain_stats(final.stats)
-    return _sealed({"epoch": final.epoch, "stats": stats, "rounds": final.rounds})
+    return _add_checksum({"epoch": final.epoch, "stats": stats, "rounds": final.rounds})
 
 
 def decode_final(data: bytes) -> Final:
     """What a finalize marker says. Raises `FormatError`."""
-    match _opened(data):
+    match _check_checksum(data):
         case {"epoch": int(epoch), "stats": None, "rounds": int(rounds)}:
             return Final(epoch, None, rounds)
         case {"epoch": int(epoch), "stats": list(stats), "rounds": int(rounds)}:
-            return Final(epoch, _stats(stats), rounds)
+            return Final(epoch, _parse_stats(stats), rounds)
     raise FormatError("not a finalize marker")
 
 
@@ -112,21 +112,21 @@ def _plain_stats(stats: tuple[WriteStat, ...]) -> list[dict[str, Any]]:
     return [{k: v for k, v in record.items() if v != usual[k]} for record in records]
 
 
-def _stats(found: list[Any]) -> tuple[WriteStat, ...]:
-    return tuple(from_record(WriteStat, record) for record in found)
+def _parse_stats(records: list[Any]) -> tuple[WriteStat, ...]:
+    return tuple(from_record(WriteStat, record) for record in records)
 
 
-def _sealed(body: dict[str, Any]) -> bytes:
+def _add_checksum(body: dict[str, Any]) -> bytes:
     sealed = {"version": _VERSION, "checksum": _checksum(body), "body": body}
     return json.dumps(sealed, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _opened(data: bytes) -> Any:
+def _check_checksum(data: bytes) -> Any:
     try:
-        found = json.loads(data.decode())
+        tree = json.loads(data.decode())
     except (ValueError, RecursionError):
         raise FormatError("not JSON") from None
-    match found:
+    match tree:
         case {"version": int(version)} if version != _VERSION:
             raise UnsupportedVersion(what="marker version", version=version)
         case {"version": int(), "checksum": str(checksum), "body": dict(body)}:

@@ -37,16 +37,16 @@ def _is_crowded(column: pa.ChunkedArray) -> bool:
     return bool(distinct * width > _MOST_BYTES)
 
 
-def _likely_distinct(found: int, sampled: int, total: int) -> float:
+def _likely_distinct(distinct: int, sampled: int, total: int) -> float:
     """How many distinct values there are, if each is as frequent as the others.
 
     Of `d` values, a sample of `n` shows d * (1 - exp(-n / d)): by its first terms, n / d is twice
     the share of repetitions.
     """
-    repeated = sampled - found
+    repeated = sampled - distinct
     if repeated == 0:
         return total
-    return min(total, max(found, sampled * sampled / (2 * repeated)))
+    return min(total, max(distinct, sampled * sampled / (2 * repeated)))
 
 
 def _leaf_paths(schema: pa.Schema) -> list[str]:

@@ -19,7 +19,7 @@ _NULL = ("null", {"type": "null"})
 _MAX_LEVELS = 64
 
 
-def checked(schema: object) -> Any:
+def check_schema(schema: object) -> Any:
     """The schema's bare form, good to decode with."""
     return _Check().rebuild(schema, namespace="", level=0)[0]
 
@@ -34,7 +34,7 @@ class _Check:
         """The bare form of a schema, and how many levels of values it makes."""
         _limit(level)
         if isinstance(schema, str):
-            return self._named(schema, namespace)
+            return self._find_named(schema, namespace)
         if isinstance(schema, list):
             return self._union(schema, namespace, level + 1)
         kind = schema.get("type") if isinstance(schema, dict) else None
@@ -48,9 +48,9 @@ class _Check:
             return {"type": kind, inner: bare}, height + 1
         if kind in ("record", "error", "enum", "fixed"):
             return self._definition(kind, schema, namespace, level + 1)
-        return self._named(kind, namespace)
+        return self._find_named(kind, namespace)
 
-    def _named(self, name: str, namespace: str) -> tuple[str, int]:
+    def _find_named(self, name: str, namespace: str) -> tuple[str, int]:
         if name in _PRIMITIVES:
             return name, 1
         full = _full_name(name, namespace)

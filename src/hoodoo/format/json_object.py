@@ -28,13 +28,13 @@ def encode(value: Any) -> bytes:
 def decode(data: bytes, kind: type[T]) -> T:
     """The value that a JSON text holds."""
     try:
-        found = json.loads(data)
+        tree = json.loads(data)
     except (ValueError, RecursionError):
         raise FormatError("not a JSON object") from None
-    if not isinstance(found, dict):
+    if not isinstance(tree, dict):
         raise FormatError("not a JSON object")
     try:
-        return kind(**{name: read(found.get(name)) for name, read in _readers(kind)})
+        return kind(**{name: read(tree.get(name)) for name, read in _readers(kind)})
     except ValueError as error:
         raise FormatError(str(error)) from None
 
@@ -65,15 +65,15 @@ def _reader(hint: Any) -> _Read:
     if isinstance(plain, type) and issubclass(plain, Enum):
         return plain
 
-    def read_plain(found: object) -> object:
-        if type(found) is not plain:
-            raise ValueError(f"{found!r} is not of type {plain.__name__}")
-        return found
+    def read_plain(value: object) -> object:
+        if type(value) is not plain:
+            raise ValueError(f"{value!r} is not of type {plain.__name__}")
+        return value
 
     return read_plain
 
 
-def _read_texts(found: object) -> tuple[str, ...]:
-    if isinstance(found, list) and all(isinstance(item, str) for item in found):
-        return tuple(found)
-    raise ValueError(f"{found!r} is not a list of texts")
+def _read_texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise ValueError(f"{value!r} is not a list of texts")

@@ -38,13 +38,13 @@ def encode(lease: Lease) -> bytes:
 def decode(data: bytes) -> Lease:
     """What the object's bytes say. Raises `FormatError`."""
     try:
-        found = json.loads(data.decode())
+        tree = json.loads(data.decode())
     except (ValueError, RecursionError):
         raise FormatError("the lease is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(tree, dict):
         raise FormatError("the lease is not a JSON object")
-    match found:
+    match tree:
         case {"expired": bool(expired), "validUntil": int(until), "owner": str() | None as owner}:
             if until in _LONG and not isinstance(until, bool):
                 return Lease(owner or "", until, expired)
-    raise FormatError(f"a lease has expired, validUntil and owner; found {sorted(found)}")
+    raise FormatError(f"a lease has expired, validUntil and owner; found {sorted(tree)}")

@@ -196,11 +196,11 @@ def read_rows(
     """
     try:
         present = file.schema_arrow.names
-        wanted = [name for name in columns if name in present] or present[:1]
+        names = [name for name in columns if name in present] or present[:1]
         if row_groups is None:
-            rows = file.read(wanted)
+            rows = file.read(names)
         else:
-            rows = file.read_row_groups(list(row_groups), wanted)
+            rows = file.read_row_groups(list(row_groups), names)
     except _BROKEN as error:
         raise FormatError(f"damaged Parquet file: {error}") from None
     return rows.replace_schema_metadata(None)
@@ -208,10 +208,10 @@ def read_rows(
 
 def read_footer(metadata: pq.FileMetaData) -> Footer:
     """Apache Hudi's key-values of a footer."""
-    found: Mapping[bytes, bytes] = metadata.metadata or {}
+    key_values: Mapping[bytes, bytes] = metadata.metadata or {}
 
     def text(key: str) -> str | None:
-        value = found.get(key.encode())
+        value = key_values.get(key.encode())
         try:
             return value.decode() if value is not None else None
         except UnicodeDecodeError:
@@ -226,7 +226,7 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
     )
 
 
-def known_keys(metadata: pq.FileMetaData, bloom: BloomOptions | None) -> KnownKeys | None:
+def read_known_keys(metadata: pq.FileMetaData, bloom: BloomOptions | None) -> KnownKeys | None:
     """The keys of a file, to be told of another one that has the same; None if not all is told."""
     try:
         footer = read_footer(metadata)

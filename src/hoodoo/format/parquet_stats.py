@@ -46,7 +46,7 @@ def value_ranges(footer: bytes, schema: pa.Schema) -> list[dict[str, ValueRange]
 def _group_ranges(
     group: Struct, types: dict[str, pa.DataType], orders: list[bool]
 ) -> dict[str, ValueRange]:
-    found = {}
+    ranges = {}
     for number, chunk in enumerate(group[1]):
         column = chunk[3]
         statistics, path = column.get(12), [name.decode() for name in column[3]]
@@ -58,13 +58,13 @@ def _group_ranges(
                 _value(statistics.get(key), column[1], types[path[0]], path[0]) for key in (6, 5)
             )
         nulls = statistics.get(3)
-        found[path[0]] = ValueRange(
+        ranges[path[0]] = ValueRange(
             low,
             high,
             may_be_null=nulls is None or nulls != 0,
             may_have_values=nulls is None or nulls != group[3],
         )
-    return found
+    return ranges
 
 
 def _value(raw: bytes | None, physical: int, arrow: pa.DataType, name: str) -> Any:

@@ -102,7 +102,7 @@ def _advice(type_: pa.DataType) -> str:
 
 def _fields(fields: list[pa.Field], path: str) -> list[pa.Field]:
     seen: dict[str, str] = {}
-    made = []
+    normalised = []
     for field in fields:
         name = field.name
         if not _AVRO_NAME.match(name):
@@ -118,5 +118,5 @@ def _fields(fields: list[pa.Field], path: str) -> list[pa.Field]:
         comment = (field.metadata or {}).get(COMMENT)
         type_ = normalise_type(field.type, f"{path}{name}")
         metadata = {COMMENT: comment} if comment else None
-        made.append(pa.field(name, type_, field.nullable, metadata))
-    return made
+        normalised.append(pa.field(name, type_, field.nullable, metadata))
+    return normalised

@@ -26,7 +26,7 @@ _INTEGERS = (4, 5, 6)
 def read_struct(data: bytes, at: int = 0) -> Struct:
     """The struct that begins at a place; structs inside are structs, lists are lists."""
     try:
-        return _struct(data, at, 0)[0]
+        return _read_struct(data, at, 0)[0]
     except (IndexError, struct.error):
         raise FormatError("Thrift struct is cut off") from None
 
@@ -35,7 +35,7 @@ def read_struct(data: bytes, at: int = 0) -> Struct:
 # this is twice as fast as a reader that keeps its place, and footers are long.
 
 
-def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
+def _read_struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
     if depth > _MAX_DEPTH:
         raise FormatError(f"Thrift struct nests deeper than {_MAX_DEPTH}")
     fields: Struct = {}
@@ -45,29 +45,29 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
         if head > 15:
             number += head >> 4
         else:
-            number, at = _signed(data, at)
+            number, at = _read_signed(data, at)
         kind = head & 15
         if kind in _INTEGERS:
-            fields[number], at = _signed(data, at)
+            fields[number], at = _read_signed(data, at)
         elif kind in (_TRUE, _FALSE):
             fields[number] = kind == _TRUE
         else:
-            fields[number], at = _value(data, at, kind, depth)
+            fields[number], at = _read_value(data, at, kind, depth)
     return fields, at + 1
 
 
-def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _INTEGERS:
-        return _signed(data, at)
+        return _read_signed(data, at)
     if kind == _BINARY:
-        size, at = _number(data, at)
+        size, at = _read_number(data, at)
         if at + size > len(data):
             raise IndexError
         return data[at : at + size], at + size
     if kind == _STRUCT:
-        return _struct(data, at, depth + 1)
+        return _read_struct(data, at, depth + 1)
     if kind in (_LIST, _SET):
-        return _list(data, at, depth + 1)
+        return _read_list(data, at, depth + 1)
     if kind == _DOUBLE:
         return struct.unpack_from("<d", data, at)[0], at + 8
     if kind in (_TRUE, _FALSE, _BYTE):  # in a list, a boolean is a byte
@@ -75,29 +75,29 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     raise FormatError(f"Thrift type {kind} is not one of Parquet's")
 
 
-def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+def _read_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
     if depth > _MAX_DEPTH:
         raise FormatError(f"Thrift list nests deeper than {_MAX_DEPTH}")
     head, at = data[at], at + 1
     count = head >> 4
     if count == 15:
-        count, at = _number(data, at)
-    made = []
+        count, at = _read_number(data, at)
+    values = []
     for _ in range(count):  # a count that lies ends with the data: no element takes no byte
-        value, at = _value(data, at, head & 15, depth)
-        made.append(value)
-    return made, at
+        value, at = _read_value(data, at, head & 15, depth)
+        values.append(value)
+    return values, at
 
 
-def _signed(data: bytes, at: int) -> tuple[int, int]:
+def _read_signed(data: bytes, at: int) -> tuple[int, int]:
     byte = data[at]
     if byte < 128:
         return (byte >> 1) ^ -(byte & 1), at + 1
-    number, at = _number(data, at)
+    number, at = _read_number(data, at)
     return (number >> 1) ^ -(number & 1), at
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while (byte := data[at]) > 127:
         number |= (byte & 127) << shift

@@ -22,7 +22,7 @@ def xxh64(data: bytes, seed: int = SEED) -> int:
         for words in iter_unpack("<4Q", data[:striped]):
             lanes = [_round(lane, word) for lane, word in zip(lanes, words, strict=True)]
         turns = zip(lanes, (1, 7, 12, 18), strict=True)
-        value = sum(_rotated(lane, bits) for lane, bits in turns)
+        value = sum(_rotate(lane, bits) for lane, bits in turns)
         for lane in lanes:
             value = (value ^ _round(0, lane)) * _P1 + _P4
     else:
@@ -33,13 +33,13 @@ def xxh64(data: bytes, seed: int = SEED) -> int:
 def _tail(value: int, rest: bytes) -> int:
     at = 0
     while at + 8 <= len(rest):
-        value = _rotated(value ^ _round(0, unpack_from("<Q", rest, at)[0]), 27) * _P1 + _P4
+        value = _rotate(value ^ _round(0, unpack_from("<Q", rest, at)[0]), 27) * _P1 + _P4
         at += 8
     if at + 4 <= len(rest):
-        value = _rotated(value ^ unpack_from("<I", rest, at)[0] * _P1, 23) * _P2 + _P3
+        value = _rotate(value ^ unpack_from("<I", rest, at)[0] * _P1, 23) * _P2 + _P3
         at += 4
     for byte in rest[at:]:
-        value = _rotated(value ^ byte * _P5, 11) * _P1
+        value = _rotate(value ^ byte * _P5, 11) * _P1
     return value & _MASK
 
 
@@ -50,9 +50,9 @@ def _avalanche(value: int) -> int:
 
 
 def _round(lane: int, word: int) -> int:
-    return (_rotated(lane + word * _P2, 31) * _P1) & _MASK
+    return (_rotate(lane + word * _P2, 31) * _P1) & _MASK
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate(value: int, bits: int) -> int:
     value &= _MASK
     return (value << bits | value >> (64 - bits)) & _MASK

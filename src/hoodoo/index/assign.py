@@ -54,12 +54,12 @@ def assign_to_files(
         if destination.label != NEW:
             continue
         for slice_, rows in room.get(destination.partition, ()):
-            taken = min(rows, count)
-            if taken:
-                extra[slice_.group] = taken
-                count -= taken
+            added_rows = min(rows, count)
+            if added_rows:
+                extra[slice_.group] = added_rows
+                count -= added_rows
                 if slice_ not in updates:
-                    planned.append((WriteKind.MERGE, slice_.group, slice_, taken, 0))
+                    planned.append((WriteKind.MERGE, slice_.group, slice_, added_rows, 0))
         fresh += [(destination.partition, rows) for rows in _split(count, sizes)]
     for slice_, updated in updates.items():
         added = extra.get(slice_.group, 0)
@@ -127,15 +127,15 @@ def small_files(
     candidates: Iterable[FileSlice], sizes: Sizes
 ) -> dict[PartitionPath, list[tuple[FileSlice, int]]]:
     """Per partition, slices with room and the number of rows they can take, smallest first."""
-    found: dict[PartitionPath, list[tuple[FileSlice, int]]] = {}
+    small: dict[PartitionPath, list[tuple[FileSlice, int]]] = {}
     if sizes.row_bytes is None:
-        return found
+        return small
     for slice_ in sorted(candidates, key=lambda s: (s.size_bytes, s.group.file_id)):
         if slice_.base is not None and slice_.size_bytes < sizes.small_file_bytes:
             rows = int((sizes.max_file_bytes - slice_.size_bytes) / sizes.row_bytes)
             if rows > 0:
-                found.setdefault(slice_.group.partition, []).append((slice_, rows))
-    return found
+                small.setdefault(slice_.group.partition, []).append((slice_, rows))
+    return small
 
 
 def _split(count: int, sizes: Sizes) -> list[int]:

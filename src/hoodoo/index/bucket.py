@@ -40,11 +40,11 @@ class BucketIndex:
 
     def refuse_misfit(self, snapshot: Snapshot) -> None:
         ref = snapshot.ref
-        made = bucket_rule_of_table(ref.properties.raw, ref.properties.keys.record_fields)
-        if made is not None and made.count != self.buckets.count:
-            raise _differs(NUM_BUCKETS.name, ref, str(made.count))
-        if made is not None and made.fields != self.buckets.fields:
-            raise _differs(HASH_FIELDS.name, ref, ",".join(made.fields))
+        table_rule = bucket_rule_of_table(ref.properties.raw, ref.properties.keys.record_fields)
+        if table_rule is not None and table_rule.count != self.buckets.count:
+            raise _differs(NUM_BUCKETS.name, ref, str(table_rule.count))
+        if table_rule is not None and table_rule.fields != self.buckets.fields:
+            raise _differs(HASH_FIELDS.name, ref, ",".join(table_rule.fields))
         for slice_ in snapshot.slices():
             number = bucket_of(slice_.group.file_id)
             if number is None or number >= self.buckets.count:
@@ -68,23 +68,23 @@ class BucketIndex:
         return pa.array(bucket_numbers(keys, self.buckets)).cast(pa.string())
 
     def destinations(self, slices: Sequence[FileSlice]) -> dict[Destination, FileSlice]:
-        found: dict[Destination, FileSlice] = {}
+        slices_by_destination: dict[Destination, FileSlice] = {}
         for slice_ in slices:
             number = bucket_of(slice_.group.file_id)
             if number is None:
                 raise FormatError(f"{slice_.group} is of no bucket: it was not written by number")
             destination = Destination(slice_.group.partition, str(number))
-            if destination in found:
-                other = found[destination].group
+            if destination in slices_by_destination:
+                other = slices_by_destination[destination].group
                 raise FormatError(f"{slice_.group} and {other} are the same bucket")
-            found[destination] = slice_
-        return found
+            slices_by_destination[destination] = slice_
+        return slices_by_destination
 
     def assign(self, snapshot: Snapshot, counts: Counts, room: Room, write_id: str) -> Assigned:
         present = self.destinations(room.present)
         return assign_to_buckets(snapshot.ref.properties.type, counts, present, write_id)
 
 
-def _differs(name: str, ref: TableRef, made: str) -> ConfigError:
-    given = ref.config.values.get(name)
-    return ConfigError(key=name, value=given, reason=f"the table was made with {made}")
+def _differs(name: str, ref: TableRef, table_value: str) -> ConfigError:
+    option = ref.config.values.get(name)
+    return ConfigError(key=name, value=option, reason=f"the table was made with {table_value}")

@@ -47,7 +47,7 @@ class Targets:
 
 def keep_alive(matches: Matches) -> Targets:
     """Rows go to the slices where their key lives, and nowhere else."""
-    return _kept(matches, matches.alive)
+    return _select_matches(matches, matches.alive)
 
 
 def keep_where_known(matches: Matches) -> Targets:
@@ -56,7 +56,9 @@ def keep_where_known(matches: Matches) -> Targets:
     A deleted key still belongs to its file group: another engine's index would find it there, and
     twice if it were inserted again elsewhere.
     """
-    return _kept(matches, matches.alive | (matches.own & ~_any_of_row(matches, matches.alive)))
+    return _select_matches(
+        matches, matches.alive | (matches.own & ~_any_of_row(matches, matches.alive))
+    )
 
 
 def move_to_own_partition(matches: Matches) -> Targets:
@@ -65,33 +67,33 @@ def move_to_own_partition(matches: Matches) -> Targets:
     A row that is older than the one that has its key elsewhere is dropped.
     """
     here = matches.alive & matches.own
-    held = here | (matches.own & ~_any_of_row(matches, here))
+    stays = here | (matches.own & ~_any_of_row(matches, here))
     away = matches.alive & ~matches.own
     late = _any_of_row(matches, away & matches.newer)
-    held, away = held & ~late, away & ~late
-    moves = away & ~_any_of_row(matches, held)
+    stays, away = stays & ~late, away & ~late
+    moves = away & ~_any_of_row(matches, stays)
     moved = np.unique(matches.rows[moves])
     return Targets(
-        np.concatenate([matches.rows[held], matches.rows[away], moved]),
+        np.concatenate([matches.rows[stays], matches.rows[away], moved]),
         np.concatenate(
-            [matches.slices[held], matches.slices[away], np.full(len(moved), IN_NEW, np.int64)]
+            [matches.slices[stays], matches.slices[away], np.full(len(moved), IN_NEW, np.int64)]
         ),
         np.concatenate(
-            [np.zeros(held.sum(), bool), np.ones(away.sum(), bool), np.zeros(len(moved), bool)]
+            [np.zeros(stays.sum(), bool), np.ones(away.sum(), bool), np.zeros(len(moved), bool)]
         ),
         np.unique(matches.rows[late]),
     )
 
 
-def _kept(matches: Matches, kept: Flags) -> Targets:
-    rows = matches.rows[kept]
-    return Targets(rows, matches.slices[kept], np.zeros(len(rows), bool), np.zeros(0, np.int64))
+def _select_matches(matches: Matches, flags: Flags) -> Targets:
+    rows = matches.rows[flags]
+    return Targets(rows, matches.slices[flags], np.zeros(len(rows), bool), np.zeros(0, np.int64))
 
 
 def _any_of_row(matches: Matches, flags: Flags) -> Flags:
     """For each match, whether a flag is set on any match of the same row."""
     if not len(flags):
         return flags
-    found = np.zeros(int(matches.rows.max()) + 1, bool)
-    found[matches.rows[flags]] = True
-    return found[matches.rows]
+    has_flag = np.zeros(int(matches.rows.max()) + 1, bool)
+    has_flag[matches.rows[flags]] = True
+    return has_flag[matches.rows]

@@ -20,8 +20,8 @@ from hoodoo.format.parquet import Footer, open_parquet, read_footer, read_rows
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.files import BaseFile
 from hoodoo.rows import merge
-from hoodoo.table.merged import log_blocks, merged_rows
-from hoodoo.table.read_rule import SliceRead, fitted, read_base
+from hoodoo.table.merged import read_log_blocks, read_merged_rows
+from hoodoo.table.read_rule import SliceRead, fit_to_schema, read_base
 
 Flags = npt.NDArray[np.bool_]
 
@@ -74,8 +74,8 @@ class KeyRange:
 
 
 def _has_wide_characters(texts: pa.Array) -> Flags:
-    found = pc.match_substring_regex(texts, _BEYOND_UTF16)
-    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+    has_wide = pc.match_substring_regex(texts, _BEYOND_UTF16)
+    return np.asarray(has_wide.to_numpy(zero_copy_only=False), bool)
 
 
 def find_keys(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> pa.Array:
@@ -83,13 +83,13 @@ def find_keys(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> pa.A
 
     `by_range` is whether the range of keys that a base file tells is heeded.
     """
-    found = np.zeros(len(keys), bool)
+    is_present = np.zeros(len(keys), bool)
     if read.slice.base is not None:
-        found |= _in_base(read, read.slice.base, keys, by_range=by_range)
+        is_present |= _find_in_base(read, read.slice.base, keys, by_range=by_range)
     if read.slice.logs:
-        for present in _logged_keys(read):
-            found |= are_in(keys, present)
-    return keys.filter(pa.array(found))
+        for present in _read_logged_keys(read):
+            is_present |= are_in(keys, present)
+    return keys.filter(pa.array(is_present))
 
 
 def search_slice(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> SliceKeys:
@@ -97,21 +97,21 @@ def search_slice(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> S
     present = find_keys(read, keys, by_range=by_range)
     if not read.slice.logs or not len(present):
         return SliceKeys(present)
-    live = are_in(present, merge.one_array(merged_rows(read).column(RECORD_KEY)))
+    live = are_in(present, merge.one_array(read_merged_rows(read).column(RECORD_KEY)))
     return SliceKeys(present, present.filter(pa.array(live)))
 
 
 def read_keys(read: SliceRead) -> SliceKeys:
     """All keys in a slice's files, deleted ones too."""
-    wanted = pa.schema([read.rule.schema.field(RECORD_KEY)])
+    schema = pa.schema([read.rule.schema.field(RECORD_KEY)])
     parts = []
     if read.slice.base is not None:
-        parts.append(read_base(read.env, read.slice.base, read.rule, wanted))
+        parts.append(read_base(read.env, read.slice.base, read.rule, schema))
     if not read.slice.logs:
         return SliceKeys(merge.one_array(parts[0].column(RECORD_KEY)))
     present = [merge.one_array(part.column(RECORD_KEY)) for part in parts]
-    present += _logged_keys(read)
-    live = merge.one_array(merged_rows(read).column(RECORD_KEY))
+    present += _read_logged_keys(read)
+    live = merge.one_array(read_merged_rows(read).column(RECORD_KEY))
     return SliceKeys(pc.unique(pa.concat_arrays([pa.array([], pa.string()), *present])), live)
 
 
@@ -124,22 +124,22 @@ def key_range(read: SliceRead) -> KeyRange | None:
     if base is None or read.slice.logs:
         return None
     with naming(base.path), read.env.storage.open_read(base.path) as source:
-        return _range_in(read_footer(open_parquet(source).metadata))
+        return _parse_key_range(read_footer(open_parquet(source).metadata))
 
 
-def _range_in(footer: Footer) -> KeyRange | None:
+def _parse_key_range(footer: Footer) -> KeyRange | None:
     if footer.min_key is None or footer.max_key is None:
         return None
     return KeyRange(footer.min_key, footer.max_key)
 
 
-def _in_base(read: SliceRead, base: BaseFile, keys: pa.Array, *, by_range: bool) -> Flags:
+def _find_in_base(read: SliceRead, base: BaseFile, keys: pa.Array, *, by_range: bool) -> Flags:
     """Which of the keys a base file has; its keys are read only if the footer does not deny all."""
     maybe = np.ones(len(keys), bool)
     with naming(base.path), read.env.storage.open_read(base.path) as source:
         file = open_parquet(source)
         footer = read_footer(file.metadata)
-        bounds = _range_in(footer) if by_range else None
+        bounds = _parse_key_range(footer) if by_range else None
         if bounds is not None:
             maybe &= bounds.may_hold(keys)
         if footer.bloom is not None and maybe.any():
@@ -151,15 +151,17 @@ def _in_base(read: SliceRead, base: BaseFile, keys: pa.Array, *, by_range: bool)
     return maybe
 
 
-def _logged_keys(read: SliceRead) -> Iterator[pa.Array]:
-    for path, block in log_blocks(read):
+def _read_logged_keys(read: SliceRead) -> Iterator[pa.Array]:
+    for path, block in read_log_blocks(read):
         if block.type is not BlockType.DELETE:
             with naming(path):
                 yield _keys_of(decode_data(block, columns=[RECORD_KEY]))
 
 
 def _keys_of(rows: pa.Table) -> pa.Array:
-    return merge.one_array(fitted(rows, pa.schema([(RECORD_KEY, pa.string())])).column(RECORD_KEY))
+    return merge.one_array(
+        fit_to_schema(rows, pa.schema([(RECORD_KEY, pa.string())])).column(RECORD_KEY)
+    )
 
 
 def are_in(keys: pa.Array, present: pa.Array) -> Flags:

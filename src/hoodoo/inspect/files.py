@@ -127,10 +127,12 @@ def _is_within(path: PartitionPath, partition: str | None) -> bool:
 
 
 def _check_partition(ref: TableRef, partition: str) -> None:
-    found = DirectoryLister(ref.env, ref.properties.keys).partitions()
-    if any(_is_within(path, partition) for path in found):
+    partitions = DirectoryLister(ref.env, ref.properties.keys).partitions()
+    if any(_is_within(path, partition) for path in partitions):
         return  # there, but without visible files
-    some = ", ".join(repr(str(path)) for path in found[:5]) + (", ..." if found[5:] else "")
+    some = ", ".join(repr(str(path)) for path in partitions[:5]) + (
+        ", ..." if partitions[5:] else ""
+    )
     raise InputError(f"no partition {partition!r}; there are {some or 'none'}")
 
 

@@ -97,10 +97,10 @@ def report_schema(ref: TableRef) -> SchemaReport:
     from hoodoo.table.schema import schema_json
 
     timeline = ref.load_timeline()
-    found = schema_json(ref, timeline)
+    text_and_source = schema_json(ref, timeline)
     avro: str | None
-    if found is not None:
-        text, source = found
+    if text_and_source is not None:
+        text, source = text_and_source
         with naming(source):
             avro = without_meta_fields(text)
             schema = arrow_from_avro(avro)

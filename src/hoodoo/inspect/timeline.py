@@ -68,10 +68,10 @@ def report_timeline(
     entries = [_Entry(instant) for instant in ref.load_timeline()]
     if include_archived:
         entries = _with_archived(ref, entries)
-    chosen = _chosen(entries, last)
-    is_any_pending = any(entry.instant.is_pending for entry in chosen)
+    selected = _select_last(entries, last)
+    is_any_pending = any(entry.instant.is_pending for entry in selected)
     store_ms = _newest_ms(ref) if is_any_pending else None
-    return [_report(ref, entry, store_ms) for entry in chosen]
+    return [_report(ref, entry, store_ms) for entry in selected]
 
 
 def report_instant(ref: TableRef, instant: Instant) -> InstantReport:
@@ -94,7 +94,7 @@ def _identity(entry: _Entry) -> tuple[str, str]:
     return entry.instant.requested_time, entry.instant.action.completed_as.value
 
 
-def _chosen(entries: list[_Entry], last: int | None) -> list[_Entry]:
+def _select_last(entries: list[_Entry], last: int | None) -> list[_Entry]:
     if last is None:
         return entries
     cut = max(0, len(entries) - last)

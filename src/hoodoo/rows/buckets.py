@@ -87,9 +87,9 @@ def _take_parts(hashes: Hashes, batch: _Batch, fields: tuple[str, ...]) -> None:
         has_next = next_colon < limit
         end = np.where(has_next, commas[np.searchsorted(commas, next_colon) - 1], limit)
         hit = np.logical_or.reduce([batch.equal(at, colon, field) for field in fields])
-        chosen = rows[hit]
-        lists[chosen] = lists[chosen] * _PRIME + _value_hashes(batch, colon[hit] + 1, end[hit])
-        hashes[chosen] = lists[chosen]
+        hit_rows = rows[hit]
+        lists[hit_rows] = lists[hit_rows] * _PRIME + _value_hashes(batch, colon[hit] + 1, end[hit])
+        hashes[hit_rows] = lists[hit_rows]
         rows, at, limit = rows[has_next], end[has_next] + 1, limit[has_next]
 
 
@@ -139,10 +139,10 @@ class _Batch:
 
     def equal(self, starts: Numbers, ends: Numbers, text: str) -> Flags:
         """Which of these pieces are that text."""
-        wanted = np.frombuffer(text.encode(), np.uint8)
-        same: Flags = ends - starts == len(wanted)
+        expected = np.frombuffer(text.encode(), np.uint8)
+        same: Flags = ends - starts == len(expected)
         begin = starts[same, np.newaxis]
-        same[same] = (self._bytes[begin + np.arange(len(wanted))] == wanted).all(axis=1)
+        same[same] = (self._bytes[begin + np.arange(len(expected))] == expected).all(axis=1)
         return same
 
     def has(self, character: str) -> bool:

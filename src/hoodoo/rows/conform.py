@@ -44,7 +44,7 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """
     if table.schema.equals(schema):
         return table
-    columns = [_conformed_column(table, field) for field in schema]
+    columns = [_conform_column(table, field) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -59,19 +59,19 @@ def evolve(table_schema: pa.Schema, incoming: pa.Schema) -> pa.Schema:
     for name in untyped:
         if name not in table_schema.names:
             raise SchemaMismatch(f"column {name}: all its values are null, so it has no type")
-    fields = _evolved_fields(list(table_schema), list(normalise(pa.schema(present))), untyped, "")
+    fields = _evolve_fields(list(table_schema), list(normalise(pa.schema(present))), untyped, "")
     return pa.schema(fields)
 
 
-def _conformed_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    found = table.schema.get_all_field_indices(field.name)
-    if len(found) > 1:
-        raise SchemaMismatch(f"column {field.name} occurs {len(found)} times")
-    if not found:
+def _conform_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    positions = table.schema.get_all_field_indices(field.name)
+    if len(positions) > 1:
+        raise SchemaMismatch(f"column {field.name} occurs {len(positions)} times")
+    if not positions:
         if not field.nullable:
             raise SchemaMismatch(f"column {field.name}: missing, and must not be null")
         return pa.nulls(table.num_rows, field.type)
-    column = table.column(found[0])
+    column = table.column(positions[0])
     if column.null_count and not field.nullable:
         raise SchemaMismatch(f"column {field.name}: {column.null_count} nulls, and must have none")
     if column.type.equals(field.type):
@@ -92,10 +92,10 @@ def _check(source: pa.DataType, target: pa.DataType, path: str) -> None:
         return
     if pt.is_struct(target) and pt.is_struct(source):
         for field in target:
-            found = source.get_all_field_indices(field.name)
-            if len(found) == 1:
-                _check(source.field(found[0]).type, field.type, f"{path}.{field.name}")
-            elif found or not field.nullable:
+            positions = source.get_all_field_indices(field.name)
+            if len(positions) == 1:
+                _check(source.field(positions[0]).type, field.type, f"{path}.{field.name}")
+            elif positions or not field.nullable:
                 raise _mismatch(source, target, path)
     elif pt.is_map(target) and pt.is_map(source):
         _check(source.key_type, target.key_type, f"{path}{{}}")
@@ -138,36 +138,36 @@ def _may_grow(old: pa.DataType, new: pa.DataType) -> bool:
     return (old, new) in _GROWTH
 
 
-def _evolved_fields(
+def _evolve_fields(
     old: list[pa.Field], new: list[pa.Field], untyped: list[str], path: str
 ) -> list[pa.Field]:
     incoming = {field.name: field for field in new}
     spelling = {field.name.lower(): field.name for field in old}
     for name in incoming:
-        known = spelling.get(name.lower(), name)
-        if known != name:
-            raise SchemaMismatch(f"column {path}{name}: the table spells it {path}{known}")
-    made = []
+        table_name = spelling.get(name.lower(), name)
+        if table_name != name:
+            raise SchemaMismatch(f"column {path}{name}: the table spells it {path}{table_name}")
+    fields = []
     for field in old:
         if field.name in incoming:
-            type_ = _evolved_type(field.type, incoming.pop(field.name).type, path + field.name)
-            made.append(field.with_type(type_))
+            type_ = _evolve_type(field.type, incoming.pop(field.name).type, path + field.name)
+            fields.append(field.with_type(type_))
         elif field.nullable or field.name in untyped:
-            made.append(field)
+            fields.append(field)
         else:
             raise SchemaMismatch(f"column {path}{field.name}: missing, and must not be null")
     added = [field if not old else field.with_nullable(True) for field in incoming.values()]
-    return made + added
+    return fields + added
 
 
-def _evolved_type(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
+def _evolve_type(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
     if pt.is_struct(old) and pt.is_struct(new):
-        return pa.struct(_evolved_fields(list(old), list(new), [], f"{path}."))
+        return pa.struct(_evolve_fields(list(old), list(new), [], f"{path}."))
     if pt.is_list(old) and pt.is_list(new):
-        element = _evolved_type(old.value_type, new.value_type, f"{path}[]")
+        element = _evolve_type(old.value_type, new.value_type, f"{path}[]")
         return pa.list_(old.value_field.with_type(element))
     if pt.is_map(old) and pt.is_map(new):
-        value = _evolved_type(old.item_type, new.item_type, f"{path}{{}}")
+        value = _evolve_type(old.item_type, new.item_type, f"{path}{{}}")
         return pa.map_(old.key_type, old.item_field.with_type(value))
     if _holds(old, new):
         return old

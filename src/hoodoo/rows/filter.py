@@ -25,17 +25,17 @@ from hoodoo.model.predicate import (
 Filter: TypeAlias = "str | list[Any] | Predicate | pc.Expression"
 
 
-def as_predicate(given: Filter, schema: pa.Schema) -> Predicate | pc.Expression:
+def to_predicate(filter_: Filter, schema: pa.Schema) -> Predicate | pc.Expression:
     """What a user gave as `filter`: SQL text, pyarrow tuples, a predicate, or an expression."""
-    if isinstance(given, pc.Expression):
-        return given
-    if isinstance(given, str):
-        return bind(parse_filter(given), schema)
-    if isinstance(given, list):
-        return bind(from_tuples(given), schema)
-    if isinstance(given, Predicate):
-        return bind(given, schema)
-    raise InputError(f"a {type(given).__name__} cannot be a filter")
+    if isinstance(filter_, pc.Expression):
+        return filter_
+    if isinstance(filter_, str):
+        return bind(parse_filter(filter_), schema)
+    if isinstance(filter_, list):
+        return bind(from_tuples(filter_), schema)
+    if isinstance(filter_, Predicate):
+        return bind(filter_, schema)
+    raise InputError(f"a {type(filter_).__name__} cannot be a filter")
 
 
 def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
@@ -47,7 +47,7 @@ def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
     def convert(column: str, value: Any) -> Any:
         kind = schema.field(column).type
         try:
-            return _converted(value, kind)
+            return _convert_value(value, kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             raise InputError(
                 f"{value!r} in the filter does not fit column {column} of type {kind}"
@@ -56,7 +56,7 @@ def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
     return map_values(predicate, convert)
 
 
-def _converted(value: Any, kind: pa.DataType) -> Any:
+def _convert_value(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if isinstance(value, float) and pa.types.is_integer(kind):
@@ -93,8 +93,8 @@ def expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
         case IsNull(_, negated):
             return column.is_valid() if negated else column.is_null()
         case Like(_, pattern, negated):
-            found = pc.match_like(column, pattern)
-            return ~found if negated else found
+            is_match = pc.match_like(column, pattern)
+            return ~is_match if negated else is_match
 
 
 def _literal(value: Any, kind: pa.DataType) -> Any:
@@ -108,11 +108,13 @@ def _literal(value: Any, kind: pa.DataType) -> Any:
 def _membership(
     column: pc.Expression, values: tuple[Any, ...], kind: pa.DataType, *, negated: bool
 ) -> pc.Expression:
-    given = [value for value in values if value is not None]
-    if negated and len(given) < len(values):
+    present = [value for value in values if value is not None]
+    if negated and len(present) < len(values):
         return pc.scalar(False)
-    found = column.isin(pa.array(given, None if pa.types.is_integer(kind) and given else kind))
-    return column.is_valid() & (~found if negated else found)
+    is_match = column.isin(
+        pa.array(present, None if pa.types.is_integer(kind) and present else kind)
+    )
+    return column.is_valid() & (~is_match if negated else is_match)
 
 
 def _comparison(column: pc.Expression, op: str, value: Any) -> pc.Expression:
@@ -131,11 +133,11 @@ def _comparison(column: pc.Expression, op: str, value: Any) -> pc.Expression:
             return column >= value
 
 
-def expression_columns(given: Predicate | pc.Expression, schema: pa.Schema) -> list[str]:
+def expression_columns(filter_: Predicate | pc.Expression, schema: pa.Schema) -> list[str]:
     """The columns of `schema` that a filter needs; all of them for an opaque expression."""
-    if isinstance(given, pc.Expression):
+    if isinstance(filter_, pc.Expression):
         return list(schema.names)
-    return sorted(columns_of(given))
+    return sorted(columns_of(filter_))
 
 
 def partition_value(text: str | None, kind: pa.DataType) -> tuple[bool, Any]:

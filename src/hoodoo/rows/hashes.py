@@ -44,10 +44,10 @@ def _hashes(texts: pa.Array) -> Hashes:
         data = np.frombuffer(texts.buffers()[2], np.uint8)[begin:end]
         np.cumsum(data * _powers(_INVERSE, len(data)), out=sums[1:])
     values = (sums[ends] - sums[starts]) * _powers(_NUMBER, len(sums))[ends]
-    return _mixed(values + (ends - starts).astype(np.uint64))
+    return _mix(values + (ends - starts).astype(np.uint64))
 
 
-def _mixed(hashes: Hashes) -> Hashes:
+def _mix(hashes: Hashes) -> Hashes:
     hashes = (hashes ^ (hashes >> np.uint64(30))) * _MIX[0]
     hashes = (hashes ^ (hashes >> np.uint64(27))) * _MIX[1]
     return hashes ^ (hashes >> np.uint64(31))

@@ -73,7 +73,7 @@ def upserts(rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> Changes:
     return Changes(
         one_array(keys),
         ordering_columns(rows, rule),
-        _flagged(rows, rule),
+        _flag_deletes(rows, rule),
         np.zeros(rows.num_rows, bool),
         rows,
     )
@@ -91,8 +91,8 @@ def deletes(
     columns: list[pa.Array] = []
     absolute = np.ones(count, bool)
     if rule.by_event_time:
-        given = list(ordering) or [None] * len(rule.ordering_fields)
-        for field, values in zip(rule.ordering_fields, given, strict=True):
+        ordering_values = list(ordering) or [None] * len(rule.ordering_fields)
+        for field, values in zip(rule.ordering_fields, ordering_values, strict=True):
             kind = field_type(schema, field)
             columns.append(pa.nulls(count, kind) if values is None else values.cast(kind))
         absolute = np.logical_and.reduce([_numpy(pc.is_null(column)) for column in columns])
@@ -124,7 +124,7 @@ def refuse_unfit_flag(schema: pa.Schema, rule: MergeRule) -> None:
         )
 
 
-def _flagged(rows: pa.Table, rule: MergeRule) -> Flags:
+def _flag_deletes(rows: pa.Table, rule: MergeRule) -> Flags:
     flags = np.zeros(rows.num_rows, bool)
     if IS_DELETED in rows.column_names and pa.types.is_boolean(rows[IS_DELETED].type):
         flags |= _numpy(pc.fill_null(rows[IS_DELETED], False))
@@ -253,12 +253,12 @@ class Merger:
     def stays(self, rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> Flags:
         """Which base rows no change replaces or deletes; `rows` has the ordering columns."""
         winners = self._winners
-        found = one_array(pc.index_in(one_array(keys), value_set=winners.keys))
-        stays = _numpy(pc.is_null(found))
+        winner_positions = one_array(pc.index_in(one_array(keys), value_set=winners.keys))
+        stays = _numpy(pc.is_null(winner_positions))
         hit = np.flatnonzero(~stays)
         if len(hit) == 0:
             return stays
-        target = found.drop_null().to_numpy().astype(np.int64)
+        target = winner_positions.drop_null().to_numpy().astype(np.int64)
         self._matched[target] = True
         if winners.ordering:
             older = [c.take(pa.array(hit)) for c in ordering_columns(rows, rule)]

@@ -26,7 +26,7 @@ _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 @contextmanager
-def session(app: str, master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+def open_session(app: str, master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session for this block; one that runs in this process already is used, and left.
 
     What Spark has to say is in a file, which is kept, and named in the error, if Spark failed.
@@ -37,7 +37,7 @@ def session(app: str, master: str, settings: Mapping[str, str]) -> Iterator[Spar
         return
     descriptor, log = tempfile.mkstemp(prefix="hoodoo-spark-", suffix=".log")
     try:
-        context = _started(_conf(app, master, settings), descriptor, log)
+        context = _start_context(_conf(app, master, settings), descriptor, log)
         try:
             yield SparkSession(context)
         finally:
@@ -52,11 +52,17 @@ def session(app: str, master: str, settings: Mapping[str, str]) -> Iterator[Spar
 
 def _conf(app: str, master: str, settings: Mapping[str, str]) -> SparkConf:
     here = _ON_THIS_MACHINE if master.startswith("local") else {}
-    named = {"spark.app.name": app, "spark.master": master, **_SETTINGS, **here, **settings}
-    return SparkConf().setAll(list(named.items()))
+    spark_settings = {
+        "spark.app.name": app,
+        "spark.master": master,
+        **_SETTINGS,
+        **here,
+        **settings,
+    }
+    return SparkConf().setAll(list(spark_settings.items()))
 
 
-def _started(conf: SparkConf, descriptor: int, log: str) -> SparkContext:
+def _start_context(conf: SparkConf, descriptor: int, log: str) -> SparkContext:
     for name in _TALKATIVE:
         PySparkLogger.getLogger(name).disabled = True  # errors are told by whoever catches them
     try:
@@ -67,12 +73,12 @@ def _started(conf: SparkConf, descriptor: int, log: str) -> SparkContext:
         reason = str(error.java_exception.getMessage() or error.java_exception.toString())
         raise EngineFailed(f"Spark did not start: {reason}") from error
     except PySparkException as error:
-        raise EngineFailed(f"Spark did not start: {_last_words(log) or error}") from error
+        raise EngineFailed(f"Spark did not start: {_last_log_line(log) or error}") from error
     finally:
         os.close(descriptor)
 
 
-def _last_words(log: str) -> str:
+def _last_log_line(log: str) -> str:
     """The last line that is none of a stack trace."""
     with open(log, errors="replace") as file:
         lines = [line.strip() for line in file]

@@ -26,7 +26,7 @@ from hoodoo.rows.text import refuse_invalid_text
 from hoodoo.spark.prepare import Rows
 from hoodoo.spark.stage import ByKey
 from hoodoo.write.assignment import Target
-from hoodoo.write.locate import Located, ordering_roots
+from hoodoo.write.locate import LocatedRows, ordering_roots
 from hoodoo.write.prepare import Incoming, combine
 
 _NONE: Positions = np.zeros(0, np.int64)
@@ -42,21 +42,21 @@ class Keys:
     hashes: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
 
-    def route(self, located: Located, routes: Sequence[Route]) -> ByKey:
+    def route(self, located: LocatedRows, routes: Sequence[Route]) -> ByKey:
         """The rows, sent to the file groups of their destinations."""
-        here, away = located.routed(routes), located.routed_away(routes)
+        here, away = located.route(routes), located.route_leaving(routes)
         shares = [(write, rows, False) for write, rows in here.items()]
         shares += [(write, rows, True) for write, rows in away.items() if len(rows)]
         positions = np.concatenate([_NONE, *(rows for _, rows, _ in shares)])
         writes = [np.full(len(rows), write, np.int32) for write, rows, _ in shares]
-        deletes = [np.full(len(rows), gone, bool) for _, rows, gone in shares]
+        deletes = [np.full(len(rows), leaves, bool) for _, rows, leaves in shares]
         return ByKey(
             self.frame.withColumn(_KEY_HASH, _hash()).drop(RECORD_KEY, PARTITION_PATH),
             int(self.counts[positions].sum()),
             _KEY_HASH,
             self.hashes[positions],
             np.concatenate([np.zeros(0, np.int32), *writes]),
-            np.concatenate(deletes) if any(gone for _, _, gone in shares) else None,
+            np.concatenate(deletes) if any(leaves for _, _, leaves in shares) else None,
         )
 
 
@@ -88,8 +88,8 @@ def collect_keys(target: Target, rows: Rows) -> Keys | None:
         incoming = combine(incoming, rule, across_partitions=True)
     else:
         incoming = incoming.take(pa.array(first))
-    chosen = one_array(incoming.rows.column(_KEY_HASH)).to_numpy()
-    return Keys(rows.frame, incoming, chosen, counts[np.searchsorted(distinct, chosen)])
+    key_hashes = one_array(incoming.rows.column(_KEY_HASH)).to_numpy()
+    return Keys(rows.frame, incoming, key_hashes, counts[np.searchsorted(distinct, key_hashes)])
 
 
 def _hash() -> Column:

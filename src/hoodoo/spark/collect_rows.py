@@ -19,10 +19,10 @@ from hoodoo.format.schema_types import normalise
 from hoodoo.model.commit import OperationType
 from hoodoo.rows.conform import conform
 from hoodoo.spark.engine import SparkEngine
-from hoodoo.spark.prepare import own_columns
+from hoodoo.spark.prepare import drop_meta_columns
 from hoodoo.spark.ready import ready_workers
 from hoodoo.spark.schema import arrow_schema
-from hoodoo.spark.session import described, translate_spark_errors
+from hoodoo.spark.session import describe_jobs, translate_spark_errors
 from hoodoo.table.ref import TableRef
 from hoodoo.write import operations
 from hoodoo.write.commit import CommitResult
@@ -33,13 +33,13 @@ _PROBED_ROWS = 10_000
 
 
 def write_collected(
-    ref: TableRef, operation: OperationType, given: DataFrame
+    ref: TableRef, operation: OperationType, incoming: DataFrame
 ) -> CommitResult | None:
     """Carry a write out if its rows are few; None, and nothing happened, if they are not."""
-    spark, phases = ready_workers(given), Phases(ref.env)
+    spark, phases = ready_workers(incoming), Phases(ref.env)
     text = f"hoodoo {ref.properties.name}"
-    with phases.timed("collect"), described(spark, f"{text}: collect"):
-        rows = _collect(own_columns(given), ref.config.get(DRIVER_MAX_BYTES))
+    with phases.timed("collect"), describe_jobs(spark, f"{text}: collect"):
+        rows = _collect(drop_meta_columns(incoming), ref.config.get(DRIVER_MAX_BYTES))
     if rows is None:
         return None
     engine = SparkEngine(spark, text, here_bytes=ref.config.get(DRIVER_MAX_FILE_BYTES))
@@ -54,15 +54,15 @@ def _collect(rows: DataFrame, most_bytes: int) -> pa.Table | None:
         return None
     schema = normalise(arrow_schema(rows.schema))
     if _is_of_unknown_size(rows):
-        found = _arrow(rows.limit(_PROBED_ROWS + 1))
-        if found is not None and found.num_rows > _PROBED_ROWS:
+        table = _to_arrow(rows.limit(_PROBED_ROWS + 1))
+        if table is not None and table.num_rows > _PROBED_ROWS:
             return None
     else:
-        found = _arrow(rows) if _expected_bytes(rows) <= most_bytes else None
-    return conform(found, schema) if found is not None and found.nbytes <= most_bytes else None
+        table = _to_arrow(rows) if _expected_bytes(rows) <= most_bytes else None
+    return conform(table, schema) if table is not None and table.nbytes <= most_bytes else None
 
 
-def _arrow(rows: DataFrame) -> pa.Table | None:
+def _to_arrow(rows: DataFrame) -> pa.Table | None:
     """The rows; None if they are far more than was expected."""
     try:
         with translate_spark_errors():

@@ -13,7 +13,7 @@ from hoodoo.engine.engine import Item, Repeatable, Result, Sized
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import HoodooError
 from hoodoo.spark.packing import pack
-from hoodoo.spark.session import described, translate_spark_errors
+from hoodoo.spark.session import describe_jobs, translate_spark_errors
 from hoodoo.spark.worker import attempt
 
 _BROADCAST_BYTES = 16 << 20
@@ -62,7 +62,7 @@ class SparkEngine:
             return outcomes
 
         try:
-            with described(self._spark, self._purpose), translate_spark_errors():
+            with describe_jobs(self._spark, self._purpose), translate_spark_errors():
                 found = dict(context.parallelize(groups, len(groups)).flatMap(run).collect())
         finally:
             for shared in large.values():

@@ -29,7 +29,7 @@ _WIDENED = {
 }
 
 
-def are_readable(ref: TableRef, slices: Sequence[FileSlice], wanted: pa.Schema) -> bool:
+def are_readable(ref: TableRef, slices: Sequence[FileSlice], columns: pa.Schema) -> bool:
     """Whether Spark reads the base files of these slices as rows of this schema.
 
     Few footers are read: types only ever widen, so that of each column the oldest file that has
@@ -43,9 +43,9 @@ def are_readable(ref: TableRef, slices: Sequence[FileSlice], wanted: pa.Schema) 
         with open_base(ref.env, files[number]) as file:
             return file.schema_arrow
 
-    found = list(first_types(wanted.names, len(files), schema_of))
-    found += [(f.name, f.type) for f in schema_of(len(files) - 1) if f.name in wanted.names]
-    return all(takes(type_, wanted.field(name).type) for name, type_ in found)
+    found = list(first_types(columns.names, len(files), schema_of))
+    found += [(f.name, f.type) for f in schema_of(len(files) - 1) if f.name in columns.names]
+    return all(takes(type_, columns.field(name).type) for name, type_ in found)
 
 
 def first_types(

@@ -19,11 +19,11 @@ from hoodoo.spark.schema import spark_schema
 _OPERATIONS = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
-def column_filter(given: Predicate | pc.Expression, schema: pa.Schema) -> Column | None:
+def column_filter(predicate: Predicate | pc.Expression, schema: pa.Schema) -> Column | None:
     """A bound filter for Spark; None if only Arrow can tell which rows it means."""
-    if isinstance(given, pc.Expression) or not _translates(given, schema):
+    if isinstance(predicate, pc.Expression) or not _translates(predicate, schema):
         return None
-    return _column(given, schema)
+    return _column(predicate, schema)
 
 
 def _translates(predicate: Predicate, schema: pa.Schema) -> bool:
@@ -61,16 +61,16 @@ def _column(predicate: Predicate, schema: pa.Schema) -> Column:
         case Compare(_, op, value):
             return _comparison(column, op, value, type_)
         case In(_, values, negated):
-            given = [_literal(value, type_) for value in values if value is not None]
-            if negated and len(given) < len(values):
+            literals = [_literal(value, type_) for value in values if value is not None]
+            if negated and len(literals) < len(values):
                 return sf.lit(False)
-            found = column.isin(*given) if given else sf.lit(False)
-            return column.isNotNull() & (~found if negated else found)
+            is_match = column.isin(*literals) if literals else sf.lit(False)
+            return column.isNotNull() & (~is_match if negated else is_match)
         case IsNull(_, negated):
             return column.isNotNull() if negated else column.isNull()
         case Like(_, pattern, negated):
-            found = column.like(pattern)
-            return ~found if negated else found
+            is_match = column.like(pattern)
+            return ~is_match if negated else is_match
 
 
 def _comparison(column: Column, op: str, value: Any, type_: pa.DataType) -> Column:
@@ -80,20 +80,20 @@ def _comparison(column: Column, op: str, value: Any, type_: pa.DataType) -> Colu
     if isinstance(value, float) and math.isnan(value):
         return column.isNotNull() if op == "!=" else sf.lit(False)
     if pt.is_floating(type_) and op != "!=":
-        return _of_numbers(column, op, value, type_) & ~sf.isnan(column)
-    return _compared(column, op, value, type_)
+        return _compare_numbers(column, op, value, type_) & ~sf.isnan(column)
+    return _compare(column, op, value, type_)
 
 
-def _of_numbers(column: Column, op: str, value: Any, type_: pa.DataType) -> Column:
+def _compare_numbers(column: Column, op: str, value: Any, type_: pa.DataType) -> Column:
     """A comparison of floats; Parquet's readers take -0.0 for less than 0.0 and skip its rows."""
     if value != 0 or op in ("<", ">"):
-        return _compared(column, op, value, type_)
+        return _compare(column, op, value, type_)
     if op == "=":
-        return _of_numbers(column, ">=", 0, type_) & _of_numbers(column, "<=", 0, type_)
-    return _compared(column, op, -0.0 if op == ">=" else 0.0, type_)
+        return _compare_numbers(column, ">=", 0, type_) & _compare_numbers(column, "<=", 0, type_)
+    return _compare(column, op, -0.0 if op == ">=" else 0.0, type_)
 
 
-def _compared(column: Column, op: str, value: Any, type_: pa.DataType) -> Column:
+def _compare(column: Column, op: str, value: Any, type_: pa.DataType) -> Column:
     result: Column = _OPERATIONS[op](column, _literal(value, type_))
     return result
 

@@ -28,28 +28,28 @@ def read_files(spark: SparkSession, place: str, format: str, schema: pa.Schema) 
     """
     try:
         with translate_spark_errors():
-            found = spark.read.format(format).options(**_OPTIONS[format]).load(place)
+            frame = spark.read.format(format).options(**_OPTIONS[format]).load(place)
     except EngineFailed as error:
         raise InputError(f"{place} cannot be read as {format}: {error}") from error
     if format == "parquet":
-        return found
-    named = {field.name: field for field in spark_schema(schema)}
-    named.update((name, StructField(name, StringType())) for name in META_FIELDS)
-    lacking = list(_lacking(found.schema, StructType(list(named.values()))))
-    if lacking:
-        raise InputError(f"{place} has columns that the table lacks: {', '.join(lacking)}")
-    typed = StructType([named[name] for name in found.columns])
-    return spark.read.format(format).options(**_OPTIONS[format]).schema(typed).load(place)
+        return frame
+    fields = {field.name: field for field in spark_schema(schema)}
+    fields.update((name, StructField(name, StringType())) for name in META_FIELDS)
+    missing = list(_missing_names(frame.schema, StructType(list(fields.values()))))
+    if missing:
+        raise InputError(f"{place} has columns that the table lacks: {', '.join(missing)}")
+    table_types = StructType([fields[name] for name in frame.columns])
+    return spark.read.format(format).options(**_OPTIONS[format]).schema(table_types).load(place)
 
 
-def _lacking(found: DataType, there: DataType, path: str = "") -> Iterator[str]:
+def _missing_names(file_type: DataType, table_type: DataType, path: str = "") -> Iterator[str]:
     """Names in one type that the other does not have, however deep."""
-    if isinstance(found, StructType) and isinstance(there, StructType):
-        types = {field.name: field.dataType for field in there}
-        for field in found:
+    if isinstance(file_type, StructType) and isinstance(table_type, StructType):
+        types = {field.name: field.dataType for field in table_type}
+        for field in file_type:
             if field.name in types:
-                yield from _lacking(field.dataType, types[field.name], f"{path}{field.name}.")
+                yield from _missing_names(field.dataType, types[field.name], f"{path}{field.name}.")
             else:
                 yield f"{path}{field.name}"
-    elif isinstance(found, ArrayType) and isinstance(there, ArrayType):
-        yield from _lacking(found.elementType, there.elementType, path)
+    elif isinstance(file_type, ArrayType) and isinstance(table_type, ArrayType):
+        yield from _missing_names(file_type.elementType, table_type.elementType, path)

@@ -24,14 +24,14 @@ from hoodoo.model.file_group_write import NEW
 from hoodoo.rows.merge import are_greater, one_array
 from hoodoo.spark.bucket_hash import number_buckets
 from hoodoo.spark.columns import DELETED, LABEL, PLACE
-from hoodoo.spark.prepare import Rows, one_per_key, ordering_of
+from hoodoo.spark.prepare import Rows, keep_one_per_key, ordering_of
 from hoodoo.spark.stored_keys import (
     ALIVE,
     MOST_BROADCAST,
     find_in_slices,
-    only_wanted,
-    stored_keys,
-    stored_rows,
+    keep_incoming_keys,
+    read_stored_keys,
+    read_stored_rows,
 )
 from hoodoo.write.assignment import Target
 
@@ -72,7 +72,7 @@ def tag(
         return _tag_by_label(spark, target, rows, deletes=deletes)
     if target.index.is_global and not rows.in_all_partitions:
         merge = target.ref.properties.merge
-        rows = replace(rows, frame=one_per_key(rows.frame, rows.schema, merge, [RECORD_KEY]))
+        rows = replace(rows, frame=keep_one_per_key(rows.frame, rows.schema, merge, [RECORD_KEY]))
     tagged = _tag_by_search(spark, target, rows, counts, keep, deletes=deletes)
     return tagged.filter(sf.col(LABEL) != NEW) if deletes else tagged
 
@@ -88,12 +88,12 @@ def _tag_by_label(spark: SparkSession, target: Target, rows: Rows, *, deletes: b
         tagged = tag_new(target, rows.frame)
     if not deletes:
         return tagged
-    there = {
+    columns = {
         PLACE: pa.array([destination.partition for destination in present], pa.string()),
         LABEL: pa.array([destination.label for destination in present], pa.string()),
     }
-    known = sf.broadcast(spark.createDataFrame(pa.table(there)))
-    return tagged.join(known, [PLACE, LABEL], "left_semi")
+    destinations = sf.broadcast(spark.createDataFrame(pa.table(columns)))
+    return tagged.join(destinations, [PLACE, LABEL], "left_semi")
 
 
 def _labels(target: Target) -> Column:
@@ -123,20 +123,20 @@ def _tag_by_search(
         return tag_new(target, rows.frame)
     count, compares = sum(counts.values()), index.compares_ordering and not anywhere
     if index.asks_footers and not anywhere:
-        found = keep(find_in_slices(spark, snapshot, index, slices, rows.frame))
+        matches = keep(find_in_slices(spark, snapshot, index, slices, rows.frame))
     else:
-        read = stored_rows if compares else stored_keys
-        found = only_wanted(read(spark, snapshot, slices), rows.frame, count)
+        read = read_stored_rows if compares else read_stored_keys
+        matches = keep_incoming_keys(read(spark, snapshot, slices), rows.frame, count)
         if count <= MOST_BROADCAST:  # else all keys of the table are joined, far more than rows
-            found = keep(found)
+            matches = keep(matches)
     # None but logs delete keys and leave them there.
     if index.is_global or any(slice_.logs for slice_ in slices):
-        found = _choose(target, rows, found, deletes=deletes, compares=compares)
+        matches = _choose(target, rows, matches, deletes=deletes, compares=compares)
     else:
-        found = _as_targets(found, anywhere=anywhere)
+        matches = _as_targets(matches, anywhere=anywhere)
     ids = [RECORD_KEY] if anywhere else [RECORD_KEY, PARTITION_PATH]
-    found = found.drop(PARTITION_PATH) if anywhere else found
-    tagged = rows.frame.join(found.hint("shuffle_hash"), ids, "left")
+    matches = matches.drop(PARTITION_PATH) if anywhere else matches
+    tagged = rows.frame.join(matches.hint("shuffle_hash"), ids, "left")
     own = sf.col(PARTITION_PATH)
     tagged = tagged.withColumn(PLACE, sf.coalesce(PLACE, own)).fillna(NEW, [LABEL])
     if index.is_global:
@@ -146,14 +146,14 @@ def _tag_by_search(
     return keep(tagged) if count > MOST_BROADCAST or index.is_global else tagged
 
 
-def _as_targets(found: DataFrame, *, anywhere: bool) -> DataFrame:
+def _as_targets(matches: DataFrame, *, anywhere: bool) -> DataFrame:
     """Where each key was found is where its rows go; without `anywhere`, in that partition."""
     own = sf.lit(None).cast("string") if anywhere else sf.col(PLACE)
-    return found.withColumns({PARTITION_PATH: own, DELETED: sf.lit(False)}).drop(ALIVE)
+    return matches.withColumns({PARTITION_PATH: own, DELETED: sf.lit(False)}).drop(ALIVE)
 
 
 def _choose(
-    target: Target, rows: Rows, found: DataFrame, *, deletes: bool, compares: bool
+    target: Target, rows: Rows, stored: DataFrame, *, deletes: bool, compares: bool
 ) -> DataFrame:
     """Run the index's rule on all that was found of each key, in Python workers."""
     merge, anywhere = target.ref.properties.merge, rows.in_all_partitions
@@ -162,52 +162,52 @@ def _choose(
     if compares:
         order = ordering_of(rows.schema, merge)
         incoming = rows.frame.select(RECORD_KEY, PARTITION_PATH, order.alias(_INCOMING))
-        found = found.withColumn(_STORED, order)
-        found = found.select(RECORD_KEY, PLACE, LABEL, ALIVE, _STORED)
+        stored = stored.withColumn(_STORED, order)
+        stored = stored.select(RECORD_KEY, PLACE, LABEL, ALIVE, _STORED)
     is_near = sf.lit(True)
     if not (anywhere or target.index.is_global):
         is_near = sf.col(PLACE) == sf.col(PARTITION_PATH)
-    matched = incoming.distinct().join(found.hint("shuffle_hash"), RECORD_KEY).filter(is_near)
+    matches = incoming.distinct().join(stored.hint("shuffle_hash"), RECORD_KEY).filter(is_near)
 
     def choose(batches: Iterable[Any]) -> Iterable[Any]:
         tables = [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
         if tables:
-            chosen = choose_targets(pa.concat_tables(tables), rule, anywhere=anywhere)
-            yield from chosen.combine_chunks().to_batches()
+            targets = choose_targets(pa.concat_tables(tables), rule, anywhere=anywhere)
+            yield from targets.combine_chunks().to_batches()
 
-    return matched.repartition(RECORD_KEY).mapInArrow(choose, _TARGETS)
+    return matches.repartition(RECORD_KEY).mapInArrow(choose, _TARGETS)
 
 
 def choose_targets(
-    found: pa.Table, rule: Callable[[Matches], Targets], *, anywhere: bool
+    matches: pa.Table, rule: Callable[[Matches], Targets], *, anywhere: bool
 ) -> pa.Table:
     """Destinations for keys of which this is all that was found: what a worker runs.
 
     `anywhere`: rows do not tell their partition, so that every slice counts as in their own.
     """
-    own = pc.fill_null(pc.equal(found.column(PLACE), found.column(PARTITION_PATH)), anywhere)
-    entries = np.arange(found.num_rows, dtype=np.int64)
-    row_of, first = _number_rows(found)
+    own = pc.fill_null(pc.equal(matches.column(PLACE), matches.column(PARTITION_PATH)), anywhere)
+    entries = np.arange(matches.num_rows, dtype=np.int64)
+    row_of, first = _number_rows(matches)
     targets = rule(
-        Matches(row_of, entries, _flags(found.column(ALIVE)), _flags(own), _are_newer(found))
+        Matches(row_of, entries, _flags(matches.column(ALIVE)), _flags(own), _are_newer(matches))
     )
     goes, moves = targets.slices != IN_NEW, targets.slices == IN_NEW
-    own_partition = found.column(PARTITION_PATH)
-    new = found.set_column(found.column_names.index(PLACE), PLACE, own_partition)
+    own_partition = matches.column(PARTITION_PATH)
+    new = matches.set_column(matches.column_names.index(PLACE), PLACE, own_partition)
     return pa.concat_tables(
         [
-            _destinations(found, targets.slices[goes], targets.deletes[goes]),
+            _destinations(matches, targets.slices[goes], targets.deletes[goes]),
             _destinations(new, first[targets.rows[moves]], label=NEW),
-            _destinations(found, first[targets.dropped], label=_DROPPED),
+            _destinations(matches, first[targets.dropped], label=_DROPPED),
         ]
     )
 
 
 def _destinations(
-    found: pa.Table, entries: Positions, deletes: Flags | None = None, label: str | None = None
+    matches: pa.Table, entries: Positions, deletes: Flags | None = None, label: str | None = None
 ) -> pa.Table:
     """These entries as rows of `_TARGETS`."""
-    chosen = found.take(pa.array(entries))
+    chosen = matches.take(pa.array(entries))
     return pa.table(
         {
             RECORD_KEY: chosen.column(RECORD_KEY),
@@ -219,19 +219,19 @@ def _destinations(
     )
 
 
-def _number_rows(found: pa.Table) -> tuple[Positions, Positions]:
+def _number_rows(matches: pa.Table) -> tuple[Positions, Positions]:
     """For each entry the number of its row, and for each row its first entry."""
-    partitions = pc.fill_null(one_array(found.column(PARTITION_PATH)), "")
-    ids = pc.binary_join_element_wise(one_array(found.column(RECORD_KEY)), partitions, "\0")
+    partitions = pc.fill_null(one_array(matches.column(PARTITION_PATH)), "")
+    ids = pc.binary_join_element_wise(one_array(matches.column(RECORD_KEY)), partitions, "\0")
     codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
     _, first = np.unique(codes, return_index=True)
     return codes, first
 
 
-def _are_newer(found: pa.Table) -> Flags:
-    if _STORED not in found.column_names:
-        return np.zeros(found.num_rows, bool)
-    stored, incoming = (one_array(found.column(name)).flatten() for name in (_STORED, _INCOMING))
+def _are_newer(matches: pa.Table) -> Flags:
+    if _STORED not in matches.column_names:
+        return np.zeros(matches.num_rows, bool)
+    stored, incoming = (one_array(matches.column(name)).flatten() for name in (_STORED, _INCOMING))
     return are_greater(stored, incoming)
 
 

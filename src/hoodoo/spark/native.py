@@ -24,7 +24,7 @@ from hoodoo.model import paths
 from hoodoo.model.files import FileSlice
 from hoodoo.model.keys import NULL_PARTITION, KeyGenerator, KeyRule, escape, unescape
 from hoodoo.model.paths import PartitionPath
-from hoodoo.spark.session import configured
+from hoodoo.spark.session import override_settings
 from hoodoo.table.ref import TableRef
 
 log = logging.getLogger("hoodoo.spark")
@@ -109,7 +109,7 @@ def _load(
     reader = spark.read.schema(schema).options(**_OPTIONS, **options)
     if not place.startswith("file:"):
         return reader.parquet(*files)
-    with configured(spark, {_LISTED_BY_A_JOB: str(len(files) + 1)}):
+    with override_settings(spark, {_LISTED_BY_A_JOB: str(len(files) + 1)}):
         return reader.parquet(*files)
 
 

@@ -25,14 +25,14 @@ class Tasks:
 
 
 @contextmanager
-def watched(spark: SparkSession, show: Callable[[Tasks], None]) -> Iterator[None]:
+def watch_progress(spark: SparkSession, show: Callable[[Tasks], None]) -> Iterator[None]:
     """Have `show` called from another thread, some times a second, while stages run."""
     tracker, ended = spark.sparkContext.statusTracker(), threading.Event()
 
     def watch() -> None:
         while not ended.wait(_EVERY_S):
             try:
-                tasks = _tasks(tracker)
+                tasks = _count_tasks(tracker)
             except Exception as error:  # whatever it is: the work is more than the picture of it
                 log.info("no_progress error=%s", error)
                 return
@@ -48,10 +48,10 @@ def watched(spark: SparkSession, show: Callable[[Tasks], None]) -> Iterator[None
         thread.join()
 
 
-def _tasks(tracker: StatusTracker) -> Tasks:
+def _count_tasks(tracker: StatusTracker) -> Tasks:
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    known = [stage for stage in stages if stage is not None]
+    active = [stage for stage in stages if stage is not None]
     return Tasks(
-        done=sum(stage.numCompletedTasks for stage in known),
-        total=sum(stage.numTasks for stage in known),
+        done=sum(stage.numCompletedTasks for stage in active),
+        total=sum(stage.numTasks for stage in active),
     )

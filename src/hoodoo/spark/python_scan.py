@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
 from hoodoo.spark.worker_python import check_workers
-from hoodoo.table.read import slice_pieces
+from hoodoo.table.read import read_slice_pieces
 from hoodoo.table.read_rule import SliceRead
 
 _TASKS_PER_CORE = 4
@@ -22,21 +22,21 @@ _TASK_BYTES = 128 * 1024 * 1024
 _BATCH_ROWS = 32_768
 
 
-def merged_slices(spark: SparkSession, reads: Sequence[SliceRead], schema: StructType) -> DataFrame:
+def scan_slices(spark: SparkSession, reads: Sequence[SliceRead], schema: StructType) -> DataFrame:
     """The rows of slices, piece by piece."""
-    return over_slices(spark, reads, lambda read: map(to_spark, slice_pieces(read)), schema)
+    return map_slices(spark, reads, lambda read: map(to_spark, read_slice_pieces(read)), schema)
 
 
-def over_slices(
+def map_slices(
     spark: SparkSession,
     reads: Sequence[SliceRead],
-    told: Callable[[SliceRead], Iterable[pa.Table]],
+    read_tables: Callable[[SliceRead], Iterable[pa.Table]],
     schema: StructType | str,
 ) -> DataFrame:
     """What is told of each slice, one slice at a time in each Python worker."""
     check_workers(spark)
     sizes = [read.slice.size_bytes for read in reads]
-    loads = balanced(sizes, most=_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    loads = balance_loads(sizes, most=_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     # A task unpacks its own slices only; what all share is packed once.
     packed = [pickle.dumps([(reads[n].slice, reads[n].visibility) for n in load]) for load in loads]
     env, rule = reads[0].env, reads[0].rule
@@ -46,13 +46,13 @@ def over_slices(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for slice_, visibility in pickle.loads(packed[number]):
-                    for rows in told(SliceRead(env, slice_, rule, visibility)):
+                    for rows in read_tables(SliceRead(env, slice_, rule, visibility)):
                         yield from rows.to_batches(_BATCH_ROWS)
 
     return spark.range(0, len(loads), 1, len(loads)).mapInArrow(run, schema)
 
 
-def balanced(sizes: Sequence[int], *, most: int) -> list[list[int]]:
+def balance_loads(sizes: Sequence[int], *, most: int) -> list[list[int]]:
     """Numbers of things of these sizes in loads of about equal size.
 
     There are as many loads as things, or `most`, or more if they would be too large.
@@ -60,7 +60,7 @@ def balanced(sizes: Sequence[int], *, most: int) -> list[list[int]]:
     count = min(len(sizes), max(most, sum(sizes) // _TASK_BYTES))
     loads: list[tuple[int, int, list[int]]] = [(0, number, []) for number in range(count)]
     for number in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
-        size, load, taken = loads[0]
-        taken.append(number)
-        heapq.heapreplace(loads, (size + sizes[number], load, taken))
-    return [taken for _, _, taken in sorted(loads, key=lambda load: load[1])]
+        size, load, numbers = loads[0]
+        numbers.append(number)
+        heapq.heapreplace(loads, (size + sizes[number], load, numbers))
+    return [numbers for _, _, numbers in sorted(loads, key=lambda load: load[1])]

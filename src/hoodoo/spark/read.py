@@ -14,7 +14,7 @@ from hoodoo.model.files import FileSlice
 from hoodoo.spark.evolution import are_readable
 from hoodoo.spark.filter import column_filter
 from hoodoo.spark.native import base_files, is_reachable, partitioned_files, tells_values
-from hoodoo.spark.python_scan import merged_slices
+from hoodoo.spark.python_scan import scan_slices
 from hoodoo.spark.ready import ready_session
 from hoodoo.spark.schema import spark_schema
 from hoodoo.table.changes import select_changes
@@ -34,8 +34,8 @@ def read(
 ) -> DataFrame:
     """The rows of a table as it is now, whenever the DataFrame is evaluated."""
     session = ready_session(spark)
-    chosen = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode)
-    return frame_of(session, chosen)
+    selection = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode)
+    return build_frame(session, selection)
 
 
 def read_changes(
@@ -48,45 +48,49 @@ def read_changes(
 ) -> DataFrame:
     """The rows that changed in a window of completion times; see `table.changes`."""
     session = ready_session(spark)
-    return frame_of(session, select_changes(ref, since=since, until=until, columns=columns))
+    return build_frame(session, select_changes(ref, since=since, until=until, columns=columns))
 
 
-def frame_of(spark: SparkSession, chosen: Selection) -> DataFrame:
+def build_frame(spark: SparkSession, selection: Selection) -> DataFrame:
     """The rows of a selection, in its columns."""
-    ref, rule, schema = chosen.snapshot.ref, chosen.rule, spark_schema(chosen.schema)
+    ref, rule, schema = selection.snapshot.ref, selection.rule, spark_schema(selection.schema)
     if ref.uri.startswith("memory:"):
         raise Unsupported(f"{ref.uri} is in the memory of one process: read it by to_arrow()")
     condition = None if rule.filter is None else column_filter(rule.filter, rule.schema)
     applies = rule.filter is None or condition is not None
-    plain = [slice_ for slice_ in chosen.slices if not slice_.logs]
-    if not (plain and applies and _reads_itself(spark, chosen, plain)):
+    plain = [slice_ for slice_ in selection.slices if not slice_.logs]
+    if not (plain and applies and _can_scan_natively(spark, selection, plain)):
         plain = []
-    frames = list(_scans(spark, chosen, plain, condition))
-    merged = [slice_ for slice_ in chosen.slices if slice_.logs or not plain]
+    frames = list(_native_scans(spark, selection, plain, condition))
+    merged = [slice_ for slice_ in selection.slices if slice_.logs or not plain]
     if merged:
-        reads = slice_reads(chosen.snapshot, rule, merged)
-        frames.append(merged_slices(spark, reads, schema))
+        reads = slice_reads(selection.snapshot, rule, merged)
+        frames.append(scan_slices(spark, reads, schema))
     return reduce(DataFrame.unionAll, frames) if frames else spark.createDataFrame([], schema)
 
 
-def _reads_itself(spark: SparkSession, chosen: Selection, slices: Sequence[FileSlice]) -> bool:
+def _can_scan_natively(
+    spark: SparkSession, selection: Selection, slices: Sequence[FileSlice]
+) -> bool:
     """Whether Spark can read these base files, and as what they are."""
-    ref, wanted = chosen.snapshot.ref, chosen.rule.needed(merging=False)
-    return is_reachable(spark, ref) and are_readable(ref, slices, wanted)
+    ref, columns = selection.snapshot.ref, selection.rule.columns_to_read(merging=False)
+    return is_reachable(spark, ref) and are_readable(ref, slices, columns)
 
 
-def _scans(
+def _native_scans(
     spark: SparkSession,
-    chosen: Selection,
+    selection: Selection,
     slices: Sequence[FileSlice],
     condition: Column | None,
 ) -> Iterator[DataFrame]:
     """Slices without logs: those whose paths tell their partition columns apart from others."""
-    ref, rule = chosen.snapshot.ref, chosen.rule
-    keys, needed = ref.properties.keys, rule.needed(merging=False)
-    told = {p: tells_values(keys, rule.schema, p) for p in {s.group.partition for s in slices}}
-    apart = [slice_ for slice_ in slices if told[slice_.group.partition]]
-    others = [slice_ for slice_ in slices if not told[slice_.group.partition]]
+    ref, rule = selection.snapshot.ref, selection.rule
+    keys, needed = ref.properties.keys, rule.columns_to_read(merging=False)
+    has_values_in_path = {
+        p: tells_values(keys, rule.schema, p) for p in {s.group.partition for s in slices}
+    }
+    apart = [slice_ for slice_ in slices if has_values_in_path[slice_.group.partition]]
+    others = [slice_ for slice_ in slices if not has_values_in_path[slice_.group.partition]]
     frames = []
     if apart:
         names = {*needed.names, *keys.partition_fields}

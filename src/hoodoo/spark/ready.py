@@ -9,7 +9,7 @@ from weakref import WeakSet
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from hoodoo.spark.session import checked_session, session_of
+from hoodoo.spark.session import check_session, session_of
 from hoodoo.spark.source import TableSource
 from hoodoo.spark.worker_python import check_workers, is_driver_python, use_driver_python
 
@@ -22,7 +22,7 @@ def ready_session(spark: object) -> SparkSession:
     For data sources that it finds, the JVM picks a Python by itself. Where that is not the driver's
     but the session's workers run the driver's, the source is registered, so that they read it.
     """
-    session = checked_session(spark)
+    session = check_session(spark)
     if session in _seen:
         return session
     _seen.add(session)

@@ -57,7 +57,7 @@ def spark_schema(schema: pa.Schema) -> st.StructType:
 
 def to_spark(rows: pa.Table) -> pa.Table:
     """Rows with the Arrow types that Spark takes for the schema `spark_schema` gives them."""
-    target = pa.schema([_taken_field(field) for field in rows.schema])
+    target = pa.schema([_field_in_spark(field) for field in rows.schema])
     try:
         return rows.cast(target) if target != rows.schema else rows
     except pa.ArrowInvalid as error:
@@ -99,7 +99,7 @@ def _spark_field(field: pa.Field, path: str) -> st.StructField:
 
 
 def _spark_type(type_: pa.DataType, path: str) -> st.DataType:
-    plain = _taken(type_)
+    plain = _type_in_spark(type_)
     if plain in _SPARK_OF:
         return _SPARK_OF[plain]
     if pt.is_decimal(plain):
@@ -118,21 +118,21 @@ def _spark_type(type_: pa.DataType, path: str) -> st.DataType:
     raise Unsupported(f"column {path}: Spark has no type for {plain}")
 
 
-def _taken(type_: pa.DataType) -> pa.DataType:
+def _type_in_spark(type_: pa.DataType) -> pa.DataType:
     """The Arrow type in which Spark takes values of a table's type."""
     if pt.is_timestamp(type_):
         return pa.timestamp("us", "UTC" if type_.tz is not None else None)
     if pt.is_fixed_size_binary(type_) and not pt.is_decimal(type_):
         return pa.binary()
     if pt.is_struct(type_):
-        return pa.struct([_taken_field(field) for field in type_])
+        return pa.struct([_field_in_spark(field) for field in type_])
     if pt.is_map(type_):
-        return pa.map_(type_.key_type, _taken_field(type_.item_field))
+        return pa.map_(type_.key_type, _field_in_spark(type_.item_field))
     if pt.is_list(type_):
-        return pa.list_(_taken_field(type_.value_field))
+        return pa.list_(_field_in_spark(type_.value_field))
     return type_
 
 
-def _taken_field(field: pa.Field) -> pa.Field:
+def _field_in_spark(field: pa.Field) -> pa.Field:
     """Nullable like those of `spark_schema`: from 4.3 on Spark refuses rows of another schema."""
-    return field.with_type(_taken(field.type)).with_nullable(True)
+    return field.with_type(_type_in_spark(field.type)).with_nullable(True)

@@ -33,10 +33,10 @@ def session_of(rows: DataFrame) -> SparkSession:
     """The session of a DataFrame; Spark Connect has no executors that we could reach."""
     if not isinstance(rows, DataFrame):
         raise InputError(f"rows must be a DataFrame, not {type(rows).__name__}")
-    return checked_session(rows.sparkSession)
+    return check_session(rows.sparkSession)
 
 
-def checked_session(session: object) -> SparkSession:
+def check_session(session: object) -> SparkSession:
     """A session that hoodoo can work with."""
     if not hasattr(session, "range"):
         raise InputError(f"a Spark session is needed, not {type(session).__name__}")
@@ -48,7 +48,7 @@ def checked_session(session: object) -> SparkSession:
 
 
 @contextmanager
-def described(spark: SparkSession, text: str) -> Iterator[None]:
+def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
     """Jobs of this block carry a description that people see in Spark's pages and logs."""
     context = spark.sparkContext
     before = context.getLocalProperty(_DESCRIPTION)
@@ -60,7 +60,7 @@ def described(spark: SparkSession, text: str) -> Iterator[None]:
 
 
 @contextmanager
-def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+def override_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Settings of the session for this block; what the user had comes back after it."""
     before: dict[str, Any] = {key: spark.conf.get(key, None) for key in settings}
     for key, value in settings.items():
@@ -75,7 +75,7 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
                 spark.conf.set(key, value)
 
 
-def refusal(reason: str) -> str:
+def format_refusal(reason: str) -> str:
     """A text that, raised anywhere in a job, reaches the user as an `InputError`."""
     return f"[hoodoo:{reason}:hoodoo]"
 
@@ -87,17 +87,17 @@ def translate_spark_errors() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         text = str(error)
-        refused = _REFUSAL.search(text)
-        if refused is not None:
-            raise InputError(refused[1]) from None
-        raised = _RAISED.findall(text)
-        if raised:
-            kind, message = raised[-1]
+        refusal_match = _REFUSAL.search(text)
+        if refusal_match is not None:
+            raise InputError(refusal_match[1]) from None
+        worker_errors = _RAISED.findall(text)
+        if worker_errors:
+            kind, message = worker_errors[-1]
             raise _PLAIN.get(kind, EngineFailed)(message) from error
-        raise EngineFailed(_gist(text)) from error
+        raise EngineFailed(_last_error_line(text)) from error
 
 
-def _gist(text: str) -> str:
+def _last_error_line(text: str) -> str:
     """The last error that Python or Java names, in one line: what Spark says first is general."""
-    named = [line.strip() for line in text.splitlines() if _NAMED.match(line)]
-    return named[-1] if named else " ".join(text.split())[:500]
+    error_lines = [line.strip() for line in text.splitlines() if _NAMED.match(line)]
+    return error_lines[-1] if error_lines else " ".join(text.split())[:500]

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from hoodoo.errors import InputError, NoSuchTable, SchemaMismatch, Unsupported
-from hoodoo.rows.filter import as_predicate
+from hoodoo.rows.filter import to_predicate
 from hoodoo.spark.schema import arrow_schema, spark_schema
-from hoodoo.spark.source_read import TableReader, also
+from hoodoo.spark.source_read import TableReader, add_terms
 from hoodoo.table.changes import select_changes
 from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef, open_ref
@@ -32,7 +32,7 @@ class TableSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._chosen: Selection | None = None
+        self._selection: Selection | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -40,25 +40,25 @@ class TableSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns that the options ask for, or all, meta columns included."""
-        found = _selection(*_opened(self.options))
-        self._chosen = replace(found, snapshot=replace(found.snapshot, groups=()))
-        return spark_schema(found.schema)
+        selection = _select_rows(*_open_table(self.options))
+        self._selection = replace(selection, snapshot=replace(selection.snapshot, groups=()))
+        return spark_schema(selection.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`, which are those of `schema()` or named by the user."""
-        found = self._chosen or _selection(*_opened(self.options))
-        self._chosen = None  # from here on the source only travels along with each task
-        chosen, declared = _in_columns(found, schema), arrow_schema(schema)
+        source_selection = self._selection or _select_rows(*_open_table(self.options))
+        self._selection = None  # from here on the source only travels along with each task
+        selection, declared = _select_columns(source_selection, schema), arrow_schema(schema)
         if _may_push_filters():
             from hoodoo.spark.pushdown import PushingReader  # not in Spark 4.0
 
-            return PushingReader(chosen, declared)
-        return TableReader(chosen, declared)
+            return PushingReader(selection, declared)
+        return TableReader(selection, declared)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Begins a bulk insert."""
         try:
-            ref, about_rows = _opened(self.options)
+            ref, about_rows = _open_table(self.options)
         except NoSuchTable as error:
             reason = "an append makes none; create it first, by hoodoo.create_table(...)"
             raise NoSuchTable(error.uri, reason) from None
@@ -75,43 +75,45 @@ class TableSource(DataSource):
         return begin_append(ref, schema)
 
 
-def _opened(options: Mapping[str, str]) -> tuple[TableRef, dict[str, str]]:
+def _open_table(options: Mapping[str, str]) -> tuple[TableRef, dict[str, str]]:
     """The table that the options name, and what they say of the rows to read."""
-    given = dict(options)
-    if "paths" in given or "path" not in given:
+    table_options = dict(options)
+    if "paths" in table_options or "path" not in table_options:
         raise InputError("one path is needed: that of the table")
-    place = given.pop("path")
-    about_rows = {name: given.pop(name) for name in _ABOUT_ROWS if name in given}
-    ref = open_ref(place, given)
+    place = table_options.pop("path")
+    about_rows = {name: table_options.pop(name) for name in _ABOUT_ROWS if name in table_options}
+    ref = open_ref(place, table_options)
     if ref.uri.startswith("memory:"):
         raise Unsupported(f"{ref.uri} is in the memory of one process, which is not Spark's")
     return ref, about_rows
 
 
-def _selection(ref: TableRef, about_rows: Mapping[str, str]) -> Selection:
-    given = dict(about_rows)
-    names = given.pop("columns", None)
+def _select_rows(ref: TableRef, about_rows: Mapping[str, str]) -> Selection:
+    read_options = dict(about_rows)
+    names = read_options.pop("columns", None)
     columns = None if names is None else [name.strip() for name in names.split(",")]
-    if "since" not in given and "until" not in given:
-        return select(ref, columns=columns, **given)
-    condition = given.pop("filter", None)
-    since, until = given.pop("since", None), given.pop("until", None)
-    if since is None or given:
+    if "since" not in read_options and "until" not in read_options:
+        return select(ref, columns=columns, **read_options)
+    condition = read_options.pop("filter", None)
+    since, until = read_options.pop("since", None), read_options.pop("until", None)
+    if since is None or read_options:
         raise InputError("changes are asked for by since, until, columns and filter")
-    chosen = select_changes(ref, since=since, until=until, columns=columns)
+    selection = select_changes(ref, since=since, until=until, columns=columns)
     if condition is None:
-        return chosen
-    return replace(chosen, rule=also(chosen.rule, as_predicate(condition, chosen.rule.schema)))
+        return selection
+    return replace(
+        selection, rule=add_terms(selection.rule, to_predicate(condition, selection.rule.schema))
+    )
 
 
-def _in_columns(chosen: Selection, wanted: StructType) -> Selection:
+def _select_columns(selection: Selection, columns: StructType) -> Selection:
     """The selection in the columns of a schema, which must have the table's types."""
-    rule = read_rule(chosen.snapshot, columns=wanted.names, filter=chosen.rule.filter)
-    narrowed = replace(chosen, rule=rule)
-    for there, asked in zip(spark_schema(narrowed.schema), wanted, strict=True):
-        types = there.dataType.simpleString(), asked.dataType.simpleString()
+    rule = read_rule(selection.snapshot, columns=columns.names, filter=selection.rule.filter)
+    narrowed = replace(selection, rule=rule)
+    for stored, requested in zip(spark_schema(narrowed.schema), columns, strict=True):
+        types = stored.dataType.simpleString(), requested.dataType.simpleString()
         if types[0] != types[1]:
-            raise SchemaMismatch(f"column {there.name} is {types[0]}, not {types[1]}")
+            raise SchemaMismatch(f"column {stored.name} is {types[0]}, not {types[1]}")
     return narrowed
 
 

@@ -11,10 +11,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from hoodoo.errors import SchemaMismatch
 from hoodoo.model.predicate import All, Predicate
-from hoodoo.spark.python_scan import balanced
+from hoodoo.spark.python_scan import balance_loads
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
-from hoodoo.table.read import Selection, slice_pieces, slice_reads
+from hoodoo.table.read import Selection, read_slice_pieces, slice_reads
 from hoodoo.table.read_rule import ReadRule
 
 _MOST_TASKS = 256
@@ -23,15 +23,15 @@ _MOST_TASKS = 256
 class TableReader(DataSourceReader):
     """Reads the slices of a selection, one or some in each task."""
 
-    def __init__(self, chosen: Selection, declared: pa.Schema) -> None:
-        self._chosen = chosen
+    def __init__(self, selection: Selection, declared: pa.Schema) -> None:
+        self._selection = selection
         self._declared = declared
 
     def partitions(self) -> list[InputPartition]:
         """Slices in loads of about equal size."""
-        chosen = self._chosen
-        reads = slice_reads(chosen.snapshot, chosen.rule, chosen.slices)
-        loads = balanced([read.slice.size_bytes for read in reads], most=_MOST_TASKS)
+        selection = self._selection
+        reads = slice_reads(selection.snapshot, selection.rule, selection.slices)
+        loads = balance_loads([read.slice.size_bytes for read in reads], most=_MOST_TASKS)
         return [InputPartition([reads[number] for number in load]) for load in loads]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -41,15 +41,15 @@ class TableReader(DataSourceReader):
         """
         settle()
         for task in (partition and partition.value) or ():
-            for rows in slice_pieces(task):
-                yield from _as_declared(to_spark(rows), self._declared).to_batches()
+            for rows in read_slice_pieces(task):
+                yield from _cast_to_declared(to_spark(rows), self._declared).to_batches()
 
     def __getstate__(self) -> dict[str, Any]:
         # A task learns from its partition what to read.
         return {"_declared": self._declared}
 
 
-def _as_declared(rows: pa.Table, declared: pa.Schema) -> pa.Table:
+def _cast_to_declared(rows: pa.Table, declared: pa.Schema) -> pa.Table:
     """Rows in the schema that Spark expects, which may say NOT NULL if the user gave it."""
     try:
         return rows if rows.schema == declared else rows.cast(declared)
@@ -57,7 +57,7 @@ def _as_declared(rows: pa.Table, declared: pa.Schema) -> pa.Table:
         raise SchemaMismatch(f"rows do not fit the schema given for reading: {error}") from None
 
 
-def also(rule: ReadRule, *terms: Predicate) -> ReadRule:
+def add_terms(rule: ReadRule, *terms: Predicate) -> ReadRule:
     """A rule that reads only those rows for which these terms are true as well."""
-    given = () if rule.filter is None else (rule.filter,)
-    return replace(rule, filter=All((*given, *terms)))
+    present = () if rule.filter is None else (rule.filter,)
+    return replace(rule, filter=All((*present, *terms)))

@@ -23,7 +23,7 @@ from hoodoo.spark.schema import arrow_schema
 from hoodoo.spark.worker import attempt
 from hoodoo.table.ref import TableRef
 from hoodoo.write.detached import (
-    Detached,
+    DetachedWrite,
     abandon_detached,
     begin_detached,
     commit_detached,
@@ -36,7 +36,7 @@ def begin_append(ref: TableRef, schema: StructType) -> AppendWriter:
     for name in schema.names:
         if name in OWN:
             raise InputError(f"column {name!r}: the name is hoodoo's own")
-    return AppendWriter(begin_detached(_named(ref), arrow_schema(schema)))
+    return AppendWriter(begin_detached(_with_source_ids(ref), arrow_schema(schema)))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Part(WriterCommitMessage):
 class AppendWriter(DataSourceArrowWriter):
     """A write that has begun; Spark carries it to the tasks and to where it ends."""
 
-    def __init__(self, write: Detached) -> None:
+    def __init__(self, write: DetachedWrite) -> None:
         self._begun = write
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Part:
@@ -74,9 +74,9 @@ class AppendWriter(DataSourceArrowWriter):
         """Roll back; Spark also asks for it when `commit` failed, whatever came of that."""
         abandon_detached(self._here())
 
-    def _here(self) -> Detached:
+    def _here(self) -> DetachedWrite:
         context = self._begun.context
-        return replace(self._begun, context=replace(context, ref=_named(context.ref)))
+        return replace(self._begun, context=replace(context, ref=_with_source_ids(context.ref)))
 
 
 class _SourceIds(SystemIds):
@@ -86,5 +86,5 @@ class _SourceIds(SystemIds):
         return replace(super().process(), app="Spark data source")
 
 
-def _named(ref: TableRef) -> TableRef:
+def _with_source_ids(ref: TableRef) -> TableRef:
     return replace(ref, env=replace(ref.env, ids=_SourceIds()))

@@ -21,11 +21,11 @@ from hoodoo.model.stats import WriteStat
 from hoodoo.spark.columns import DELETED, HASH, LABEL, PLACE, TASK, WRITE
 from hoodoo.spark.packing import pack
 from hoodoo.spark.placement import leading_numbers
-from hoodoo.spark.session import described, translate_spark_errors
+from hoodoo.spark.session import describe_jobs, translate_spark_errors
 from hoodoo.spark.tasks import RESULTS, Result, StageTasks, write_bulk, write_file_groups
 from hoodoo.write.assignment import Assignment
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import previous_reads
+from hoodoo.write.execute import read_previous_slices
 
 _MOST_TASKS = 4096
 _LOWEST, _HASHES = -(2**63), 2**64
@@ -142,21 +142,24 @@ def write_routed(
     )
     writes: dict[int, list[Any]] = {task: [] for task in range(tasks.count)}
     numbers = tasks.of(np.array([write.index for write in assignment.writes], np.int32))
-    for task, planned in zip(numbers.tolist(), previous_reads(assignment, context), strict=True):
+    for task, planned in zip(
+        numbers.tolist(), read_previous_slices(assignment, context), strict=True
+    ):
         writes[task].append(planned)
     deletes = assignment.operation is OperationType.DELETE
     shared = spark.sparkContext.broadcast(StageTasks(context, writes, deletes, combine))
-    written = routed.in_tasks(spark, tasks).mapInArrow(
+    stage_rows = routed.in_tasks(spark, tasks).mapInArrow(
         lambda batches: write_file_groups(shared.value, batches), RESULTS
     )
     try:
-        results = _collected(spark, written, context, "write")
+        results = _collect_results(spark, stage_rows, context, "write")
     finally:
         shared.destroy()
-    came = sum(result.rows for result in results)
-    if came != routed.rows:
+    received = sum(result.rows for result in results)
+    if received != routed.rows:
         raise CommitFailed(
-            f"the rows of this write changed while it ran: {routed.rows} were planned, {came} came"
+            "the rows of this write changed while it ran: "
+            f"{routed.rows} were planned, {received} came"
         )
     return [stat for result in results for stat in result.stats]
 
@@ -164,20 +167,20 @@ def write_routed(
 def write_streamed(spark: SparkSession, frame: DataFrame, context: WriteContext) -> list[WriteStat]:
     """Write rows to new file groups where they are, without moving them."""
     shared = spark.sparkContext.broadcast(context)
-    written = frame.mapInArrow(lambda batches: write_bulk(shared.value, batches), RESULTS)
+    stage_rows = frame.mapInArrow(lambda batches: write_bulk(shared.value, batches), RESULTS)
     try:
-        results = _collected(spark, written, context, "write")
+        results = _collect_results(spark, stage_rows, context, "write")
     finally:
         shared.destroy()
     return [stat for result in results for stat in result.stats]
 
 
-def _collected(
-    spark: SparkSession, written: DataFrame, context: WriteContext, phase: str
+def _collect_results(
+    spark: SparkSession, stage_rows: DataFrame, context: WriteContext, phase: str
 ) -> list[Result]:
     """Run the stage. Its results are collected once, and nothing comes behind it in the job."""
-    with described(spark, job_text(context, phase)), translate_spark_errors():
-        rows = written.collect()
+    with describe_jobs(spark, describe_phase(context, phase)), translate_spark_errors():
+        rows = stage_rows.collect()
     results = [pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: row["number"])]
     for result in results:
         if result.error is not None:
@@ -185,6 +188,6 @@ def _collected(
     return results
 
 
-def job_text(context: WriteContext, phase: str) -> str:
+def describe_phase(context: WriteContext, phase: str) -> str:
     """What a job is for, as people read it in Spark's pages."""
     return f"hoodoo {context.ref.properties.name} {context.requested_time}: {phase}"

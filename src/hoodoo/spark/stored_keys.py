@@ -23,7 +23,7 @@ from hoodoo.spark.columns import HASH, LABEL, PLACE, TASK
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.native import base_files, is_reachable
 from hoodoo.spark.placement import leading_numbers
-from hoodoo.spark.python_scan import over_slices
+from hoodoo.spark.python_scan import map_slices
 from hoodoo.spark.schema import spark_schema, to_spark
 from hoodoo.table.read import read_rule, read_slice, slice_reads
 from hoodoo.table.read_rule import SliceRead
@@ -40,7 +40,9 @@ _SLICE = "_hoodoo_slice"
 _WIDE = r"[\x{10000}-\x{10FFFF}]"
 
 
-def stored_keys(spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSlice]) -> DataFrame:
+def read_stored_keys(
+    spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSlice]
+) -> DataFrame:
     """All keys of these slices; Spark itself reads the base files that have no logs."""
     scanned = [s for s in slices if not s.logs] if is_reachable(spark, snapshot.ref) else []
     merged = [s for s in slices if s.logs] if scanned else list(slices)
@@ -49,26 +51,28 @@ def stored_keys(spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSl
         frames.append(_scan_keys(spark, snapshot, scanned))
     if merged:
         rule = read_rule(snapshot, columns=[RECORD_KEY])
-        frames.append(over_slices(spark, slice_reads(snapshot, rule, merged), _read_keys, KEYS))
+        frames.append(map_slices(spark, slice_reads(snapshot, rule, merged), _read_keys, KEYS))
     return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
-def stored_rows(spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSlice]) -> DataFrame:
+def read_stored_rows(
+    spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSlice]
+) -> DataFrame:
     """All keys of these slices, with the columns of the ordering fields of those that live."""
     columns = [RECORD_KEY, *ordering_roots(snapshot.schema, snapshot.ref.properties.merge)]
     schema = spark_schema(pa.schema([snapshot.schema.field(name) for name in columns]))
     schema = schema.add(PLACE, "string").add(LABEL, "string").add(ALIVE, "boolean")
     reads = slice_reads(snapshot, read_rule(snapshot, columns=columns), slices)
-    return over_slices(spark, reads, _read_rows, schema)
+    return map_slices(spark, reads, _read_rows, schema)
 
 
-def only_wanted(stored: DataFrame, rows: DataFrame, count: int) -> DataFrame:
+def keep_incoming_keys(stored: DataFrame, rows: DataFrame, count: int) -> DataFrame:
     """Of stored keys, those whose hash occurs in `rows`: what is joined next is small then."""
     if count > MOST_BROADCAST:
         return stored
-    wanted = sf.broadcast(rows.select(HASH))
+    incoming = sf.broadcast(rows.select(HASH))
     hashed = stored.withColumn(HASH, sf.xxhash64(RECORD_KEY))
-    return hashed.join(wanted, HASH, "left_semi").drop(HASH)
+    return hashed.join(incoming, HASH, "left_semi").drop(HASH)
 
 
 def find_in_slices(
@@ -84,12 +88,12 @@ def find_in_slices(
     pairs = _pair_with_slices(spark, rows, reads, ranges)
     shared = spark.sparkContext.broadcast(reads)
 
-    def look(batches: Iterable[Any]) -> Iterable[Any]:
+    def search(batches: Iterable[Any]) -> Iterable[Any]:
         for number, keys in _keys_by_slice(batches).items():
             read = shared.value[number]
-            yield from _told(index.search(read, keys), read.slice.group).to_batches()
+            yield from _with_group(index.search(read, keys), read.slice.group).to_batches()
 
-    return pairs.mapInArrow(look, KEYS)
+    return pairs.mapInArrow(search, KEYS)
 
 
 def _pair_with_slices(
@@ -100,7 +104,7 @@ def _pair_with_slices(
 ) -> DataFrame:
     """Each key with the number of each slice that may have it, in the task of that slice."""
     numbers = leading_numbers(len(reads))
-    known = [found if found and found.is_plain else None for found in ranges]
+    known = [key_range if key_range and key_range.is_plain else None for key_range in ranges]
     table = pa.table(
         {
             PARTITION_PATH: pa.array([read.slice.group.partition for read in reads], pa.string()),
@@ -142,7 +146,7 @@ def _scan_keys(spark: SparkSession, snapshot: Snapshot, slices: Sequence[FileSli
 
 
 def _read_keys(read: SliceRead) -> Iterator[pa.Table]:
-    yield _told(read_keys(read), read.slice.group)
+    yield _with_group(read_keys(read), read.slice.group)
 
 
 def _read_rows(read: SliceRead) -> Iterator[pa.Table]:
@@ -151,16 +155,16 @@ def _read_rows(read: SliceRead) -> Iterator[pa.Table]:
     live = one_array(rows.column(RECORD_KEY))
     if read.slice.logs:
         present = read_keys(read).present
-        gone = present.filter(pc.invert(pc.is_in(present, value_set=live)))
-        rows = pa.concat_tables([rows, pa.table({RECORD_KEY: gone})], promote_options="default")
+        deleted = present.filter(pc.invert(pc.is_in(present, value_set=live)))
+        rows = pa.concat_tables([rows, pa.table({RECORD_KEY: deleted})], promote_options="default")
     keys = SliceKeys(one_array(rows.column(RECORD_KEY)), live if read.slice.logs else None)
-    where = _told(keys, read.slice.group)
+    where = _with_group(keys, read.slice.group)
     for name in (PLACE, LABEL, ALIVE):
         rows = rows.append_column(name, where.column(name))
     yield rows
 
 
-def _told(keys: SliceKeys, group: FileGroupId) -> pa.Table:
+def _with_group(keys: SliceKeys, group: FileGroupId) -> pa.Table:
     """Keys, and the file group that has them."""
     count = len(keys.present)
     return pa.table(

@@ -86,23 +86,23 @@ def write_file_groups(stage: StageTasks, batches: Iterable[Any]) -> Iterator[Any
     """Run the handles of this task's file groups on the rows that came."""
     task = TaskContext.get()
     assert task is not None
-    arrived = attempt(lambda: _arrived(stage, batches))
+    arrived = attempt(lambda: _group_by_write(stage, batches))
     if isinstance(arrived, HoodooError):
-        yield _row(-1, Result(error=arrived))
+        yield _encode_result(-1, Result(error=arrived))
         return
     for write, previous in stage.writes[task.partitionId()]:
-        came = arrived.pop(write.index, None)
-        if came is not None:
+        rows_of_write = arrived.pop(write.index, None)
+        if rows_of_write is not None:
             handle = HandleTask(
                 stage.context,
                 write,
-                came.changes(),
+                rows_of_write.changes(),
                 previous,
                 attempt=task.taskAttemptId(),
-                digest=came.digest,
+                digest=rows_of_write.digest,
             )
             stats = attempt(partial(run_handle, handle))
-            yield _row(write.index, _told(stats, came.digest.rows))
+            yield _encode_result(write.index, _build_result(stats, rows_of_write.digest.rows))
 
 
 def write_bulk(context: WriteContext, batches: Iterable[Any]) -> Iterator[Any]:
@@ -112,7 +112,7 @@ def write_bulk(context: WriteContext, batches: Iterable[Any]) -> Iterator[Any]:
     stream = StreamTask(context, task.partitionId(), attempt=task.taskAttemptId())
     counted = _Counted(batches)
     stats = attempt(lambda: write_stream(stream, counted))
-    yield _row(stream.number, _told(stats, counted.rows))
+    yield _encode_result(stream.number, _build_result(stats, counted.rows))
 
 
 class _Counted:
@@ -130,16 +130,16 @@ class _Counted:
             yield rows
 
 
-def _arrived(stage: StageTasks, batches: Iterable[Any]) -> dict[int, _Arriving]:
+def _group_by_write(stage: StageTasks, batches: Iterable[Any]) -> dict[int, _Arriving]:
     arriving: dict[int, _Arriving] = {}
-    for number, rows in _by_write(batches):
+    for number, rows in _split_by_write(batches):
         if number not in arriving:
             arriving[number] = _Arriving(stage)
         arriving[number].add(rows)
     return arriving
 
 
-def _by_write(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
+def _split_by_write(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -158,9 +158,9 @@ def _changes(stage: StageTasks, rows: pa.Table) -> Changes:
     refuse_invalid_text(data)
     schema = context.schema
     if stage.deletes:
-        known = [name for name in data.column_names if name in schema.names]
-        schema = pa.schema([schema.field(name) for name in known])
-        data = data.select(known)
+        names = [name for name in data.column_names if name in schema.names]
+        schema = pa.schema([schema.field(name) for name in names])
+        data = data.select(names)
     data = conform(data, schema)
     keys = record_keys(data, properties.keys)  # cheaper than to send them along
     if stage.deletes:
@@ -168,15 +168,17 @@ def _changes(stage: StageTasks, rows: pa.Table) -> Changes:
     changes = upserts_of(data, keys, properties.merge)
     if DELETED not in rows.column_names:
         return changes
-    moved = merge.one_array(rows.column(DELETED)).to_numpy(zero_copy_only=False).astype(bool)
-    return replace(changes, deleted=changes.deleted | moved, absolute=changes.absolute | moved)
+    is_moved = merge.one_array(rows.column(DELETED)).to_numpy(zero_copy_only=False).astype(bool)
+    return replace(
+        changes, deleted=changes.deleted | is_moved, absolute=changes.absolute | is_moved
+    )
 
 
-def _told(stats: tuple[WriteStat, ...] | HoodooError, rows: int) -> Result:
+def _build_result(stats: tuple[WriteStat, ...] | HoodooError, rows: int) -> Result:
     return Result(error=stats) if isinstance(stats, HoodooError) else Result(stats, rows)
 
 
-def _row(number: int, result: Result) -> pa.RecordBatch:
+def _encode_result(number: int, result: Result) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.array([number], pa.int32()), pa.array([pickle.dumps(result)], pa.binary())],
         names=["number", "result"],

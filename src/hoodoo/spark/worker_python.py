@@ -17,7 +17,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from hoodoo.errors import EngineFailed
-from hoodoo.spark.session import described, translate_spark_errors
+from hoodoo.spark.session import describe_jobs, translate_spark_errors
 
 _UNSET = "python3"  # what PySpark runs if nobody chose a Python
 _ADVICE = (
@@ -43,11 +43,11 @@ def check_workers(spark: SparkSession) -> None:
     if is_own or context in _checked:
         return
     try:
-        with described(spark, "hoodoo: look at the workers' Python"), translate_spark_errors():
-            python, version, problem = context.parallelize([0], 1).map(_look).first()
+        with describe_jobs(spark, "hoodoo: look at the workers' Python"), translate_spark_errors():
+            python, version, problem = context.parallelize([0], 1).map(_report_python).first()
     except EngineFailed as error:
         raise EngineFailed(f"{error} {_ADVICE}") from error.__cause__
-    _, own_version, _ = _look(0)
+    _, own_version, _ = _report_python(0)
     if problem is None and version != own_version:
         problem = f"it has hoodoo {version}, and the driver {own_version}"
     if problem is not None:
@@ -69,7 +69,7 @@ def _is_local(context: SparkContext) -> bool:
     return str(context.master).startswith("local")
 
 
-def _look(_: int) -> tuple[str, str | None, str | None]:
+def _report_python(_: int) -> tuple[str, str | None, str | None]:
     """In a worker: its Python, its hoodoo, and what is missing."""
     import sys
     from importlib import import_module
@@ -82,4 +82,5 @@ def _look(_: int) -> tuple[str, str | None, str | None]:
     return sys.executable, package.__version__, None
 
 
-_look.__module__ = "__main__"  # so it is sent as code: a worker without hoodoo cannot import it
+# It is sent as code: a worker without hoodoo cannot import it.
+_report_python.__module__ = "__main__"

@@ -35,14 +35,19 @@ from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.join_keys import tag, tag_new
 from hoodoo.spark.prepare import (
     Rows,
-    one_per_key,
+    count_by_partition,
+    drop_flagged_rows,
+    keep_one_per_key,
     prepare,
     prepare_deletes,
-    rows_by_partition,
-    without_marked,
 )
 from hoodoo.spark.ready import ready_workers
-from hoodoo.spark.session import configured, described, session_of, translate_spark_errors
+from hoodoo.spark.session import (
+    describe_jobs,
+    override_settings,
+    session_of,
+    translate_spark_errors,
+)
 from hoodoo.spark.stage import ByDestination, RoutedRows, write_routed, write_streamed
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assignment import Assignment, Target, assign
@@ -60,21 +65,21 @@ class _Job:
     """A write in the making: what it works on, how long its phases take, what it keeps."""
 
     ref: TableRef
-    given: DataFrame
+    incoming: DataFrame
     operation: OperationType
     phases: Phases
-    kept: ExitStack
+    cached: ExitStack
 
     @property
     def spark(self) -> SparkSession:
         """The session of the rows."""
-        return session_of(self.given)
+        return session_of(self.incoming)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """A phase before the write has its instant."""
         text = f"hoodoo {self.ref.properties.name} {self.operation.value.lower()}: {name}"
-        with self.phases.timed(name), described(self.spark, text), translate_spark_errors():
+        with self.phases.timed(name), describe_jobs(self.spark, text), translate_spark_errors():
             yield
 
     @property
@@ -86,14 +91,14 @@ class _Job:
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Rows that are used again: computed once, and dropped when the write ends."""
-        with configured(self.spark, _PLAIN_CACHE):
+        with override_settings(self.spark, _PLAIN_CACHE):
             frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        self.kept.callback(frame.unpersist)
+        self.cached.callback(frame.unpersist)
         return frame
 
-    def keep_given(self, frame: DataFrame) -> DataFrame:
+    def keep_incoming(self, frame: DataFrame) -> DataFrame:
         """The same for the rows as they were given, unless it is cheap to compute them again."""
-        return frame if recompute.is_cheap(self.given) else self.keep(frame)
+        return frame if recompute.is_cheap(self.incoming) else self.keep(frame)
 
     def execute(self, assignment: Assignment, routed: RoutedRows, *, combine: bool) -> CommitResult:
         """Carry a planned write out."""
@@ -102,13 +107,13 @@ class _Job:
 
 
 @contextmanager
-def _writing(ref: TableRef, given: DataFrame, operation: OperationType) -> Iterator[_Job]:
-    ready_workers(given)
-    with ExitStack() as kept:
-        yield _Job(ref, given, operation, Phases(ref.env), kept)
+def _open_job(ref: TableRef, incoming: DataFrame, operation: OperationType) -> Iterator[_Job]:
+    ready_workers(incoming)
+    with ExitStack() as cached:
+        yield _Job(ref, incoming, operation, Phases(ref.env), cached)
 
 
-def write(ref: TableRef, operation: OperationType, given: DataFrame) -> CommitResult:
+def write(ref: TableRef, operation: OperationType, incoming: DataFrame) -> CommitResult:
     """Carry an operation out on the rows of a DataFrame, or on the keys in it to delete.
 
     Few rows are collected by the driver, which then does what the local engine does.
@@ -116,22 +121,22 @@ def write(ref: TableRef, operation: OperationType, given: DataFrame) -> CommitRe
     if operation is OperationType.DELETE_PARTITION:
         raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
     if operation is OperationType.BULK_INSERT and index_of(ref).buckets is None:
-        return _bulk_insert(ref, given)
-    collected = write_collected(ref, operation, given)
-    if collected is not None:
-        return collected
+        return _bulk_insert(ref, incoming)
+    result = write_collected(ref, operation, incoming)
+    if result is not None:
+        return result
     match operation:
         case OperationType.UPSERT:
-            return _write_by_key(ref, given, operation, prepare)
+            return _write_by_key(ref, incoming, operation, prepare)
         case OperationType.DELETE:
-            return _write_by_key(ref, given, operation, prepare_deletes)
+            return _write_by_key(ref, incoming, operation, prepare_deletes)
         case _:
-            return _write_new(ref, given, operation)
+            return _write_new(ref, incoming, operation)
 
 
 def _write_by_key(
     ref: TableRef,
-    given: DataFrame,
+    incoming: DataFrame,
     operation: OperationType,
     prepare_rows: Callable[[Target, DataFrame], Rows],
 ) -> CommitResult:
@@ -139,13 +144,13 @@ def _write_by_key(
 
     The driver plans if it can hold the keys; else keys are joined.
     """
-    with _writing(ref, given, operation) as job:
+    with _open_job(ref, incoming, operation) as job:
         with job.phase("prepare"):
             target = Target.load(ref)
-            rows = prepare_rows(target, given)
+            rows = prepare_rows(target, incoming)
         with job.phase("locate"):
-            rows = replace(rows, frame=job.keep_given(rows.frame))
-            counts = rows_by_partition(rows.frame)
+            rows = replace(rows, frame=job.keep_incoming(rows.frame))
+            counts = count_by_partition(rows.frame)
             if operation is not OperationType.DELETE:
                 refuse_unusable_partitions(ref, counts)
             fits = sum(counts.values()) <= ref.config.get(DRIVER_MAX_KEYS)
@@ -156,19 +161,19 @@ def _write_by_key(
             with job.phase("locate"):
                 deletes = operation is OperationType.DELETE
                 tagged = tag(job.spark, target, rows, counts, job.keep, deletes=deletes)
-                profile = _profile(tagged)
+                profile = _count_by_destination(tagged)
             assignment, routed = _plan_tagged(job, target, rows, tagged, profile)
         return job.execute(assignment, routed, combine=True)
 
 
-def _write_new(ref: TableRef, given: DataFrame, operation: OperationType) -> CommitResult:
+def _write_new(ref: TableRef, incoming: DataFrame, operation: OperationType) -> CommitResult:
     """A write whose rows are new, whatever keys there are."""
-    with _writing(ref, given, operation) as job:
+    with _open_job(ref, incoming, operation) as job:
         with job.phase("prepare"):
             target = Target.load(ref)
-            rows = prepare(target, given)
-            tagged = job.keep_given(tag_new(target, rows.frame))
-            profile = _profile(tagged)
+            rows = prepare(target, incoming)
+            tagged = job.keep_incoming(tag_new(target, rows.frame))
+            profile = _count_by_destination(tagged)
             refuse_unusable_partitions(ref, {destination.partition for destination in profile})
         assignment, routed = _plan_tagged(job, target, rows, tagged, profile)
         return job.execute(assignment, routed, combine=ref.config.get(COMBINE_BEFORE_INSERT))
@@ -202,31 +207,31 @@ def _plan_tagged(
         return assignment, ByDestination(frame, sum(profile.values()), assigned.routes)
 
 
-def _profile(tagged: DataFrame) -> dict[Destination, int]:
+def _count_by_destination(tagged: DataFrame) -> dict[Destination, int]:
     """How many of the rows go to each destination; runs a job."""
-    counted = tagged.groupBy(PLACE, LABEL).count().collect()
-    return {Destination(PartitionPath(place), label): count for place, label, count in counted}
+    counts = tagged.groupBy(PLACE, LABEL).count().collect()
+    return {Destination(PartitionPath(place), label): count for place, label, count in counts}
 
 
-def _bulk_insert(ref: TableRef, given: DataFrame) -> CommitResult:
+def _bulk_insert(ref: TableRef, incoming: DataFrame) -> CommitResult:
     """Rows are written where they are; only those that are to be sorted move."""
-    with _writing(ref, given, OperationType.BULK_INSERT) as job:
+    with _open_job(ref, incoming, OperationType.BULK_INSERT) as job:
         with job.phase("prepare"):
             target = Target.load(ref)
-            rows = prepare(target, given)
+            rows = prepare(target, incoming)
             frame = rows.frame
             if ref.config.get(COMBINE_BEFORE_INSERT):
                 keys = (PARTITION_PATH, RECORD_KEY)
-                frame = one_per_key(frame, rows.schema, ref.properties.merge, keys)
-            frame = without_marked(frame, rows.schema, ref.properties.merge)
+                frame = keep_one_per_key(frame, rows.schema, ref.properties.merge, keys)
+            frame = drop_flagged_rows(frame, rows.schema, ref.properties.merge)
             # Keys and partitions are made again by the tasks, which is cheaper than to send them.
-            frame = _sorted(ref, frame).drop(RECORD_KEY, PARTITION_PATH)
+            frame = _sort_rows(ref, frame).drop(RECORD_KEY, PARTITION_PATH)
         assignment = Assignment(job.operation, target.snapshot, rows.schema)
         stage = partial(write_streamed, job.spark, frame)
         return execute(ref, assignment, stage, job.engine, job.phases)
 
 
-def _sorted(ref: TableRef, frame: DataFrame) -> DataFrame:
+def _sort_rows(ref: TableRef, frame: DataFrame) -> DataFrame:
     """Rows in the order that the settings ask for."""
     order = (PARTITION_PATH, RECORD_KEY)
     tasks = ref.config.get(BULK_INSERT_PARALLELISM)

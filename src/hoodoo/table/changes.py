@@ -62,23 +62,27 @@ def select_changes(
     """
     if not ref.properties.populates_meta_fields:
         raise Unsupported("a table without meta fields does not tell which rows changed")
-    timeline = _load_gapless(ref)
+    timeline = _load_gapless_timeline(ref)
     history = cache(partial(load_history, ref.env, ref.properties.timeline))
-    begin = _parse(ref, since)
+    begin = _parse_moment(ref, since)
     after = _completion_moment(timeline, history, begin)
-    last = _completion_moment(timeline, history, _parse(ref, until)) if until is not None else None
+    last = (
+        _completion_moment(timeline, history, _parse_moment(ref, until))
+        if until is not None
+        else None
+    )
     if last is not None and last < after:
         raise InputError(f"the window ends ({until}) before it begins ({since})")
     archived = history() if _may_be_archived(timeline, begin) else []
-    window = _window(ref, timeline, archived, after, last)
+    window = _collect_window(ref, timeline, archived, after, last)
     snapshot = take_snapshot(ref, timeline=timeline, ended_until=last)
-    chosen = In(COMMIT_TIME, tuple(sorted(window.times)))
-    rule = read_rule(snapshot, columns=columns, filter=chosen)
+    time_filter = In(COMMIT_TIME, tuple(sorted(window.times)))
+    rule = read_rule(snapshot, columns=columns, filter=time_filter)
     slices = tuple(s for s in snapshot.slices() if s.group in window.groups)
     return Selection(snapshot, rule, slices)
 
 
-def _load_gapless(ref: TableRef) -> Timeline:
+def _load_gapless_timeline(ref: TableRef) -> Timeline:
     """The timeline up to a completed instant below which nothing can appear any more.
 
     Commits appear in the order of their completion times, but a listing takes its time: it may
@@ -93,7 +97,7 @@ def _load_gapless(ref: TableRef) -> Timeline:
     return again.where(lambda instant: not instant.is_completed or instant.ended_at <= newest)
 
 
-def _parse(ref: TableRef, text: str) -> InstantTime:
+def _parse_moment(ref: TableRef, text: str) -> InstantTime:
     return parse_moment(ref.env.clock, ref.properties.timeline_zone, text)
 
 
@@ -112,7 +116,7 @@ def _may_be_archived(timeline: Timeline, moment: InstantTime) -> bool:
     return timeline.start is None or moment < timeline.start
 
 
-def _window(
+def _collect_window(
     ref: TableRef,
     timeline: Timeline,
     history: list[ArchivedInstant],
@@ -127,8 +131,12 @@ def _window(
         groups.update(metadata.file_groups())
 
     for archived in history:
-        ended = archived.completion_time or archived.requested_time
-        if archived.action.writes_data and after < ended and (last is None or ended <= last):
+        completion_time = archived.completion_time or archived.requested_time
+        if (
+            archived.action.writes_data
+            and after < completion_time
+            and (last is None or completion_time <= last)
+        ):
             metadata = codec.decode(archived.metadata or b"", archived.action, State.COMPLETED)
             if isinstance(metadata, CommitMetadata):
                 add(archived.requested_time, metadata)

@@ -84,15 +84,15 @@ def create_table(
     """
     config, storage_options = split_options(options)
     check_options(config)
-    fields = _checked_schema(schema)
+    fields = _check_schema(schema)
     raw = _properties(
         config,
         fields,
-        name=_checked_name(name or uri.rstrip("/").rpartition("/")[2]),
-        record_key=_names(record_key, "record_key"),
-        partition_by=_names(partition_by, "partition_by"),
-        ordering=_names(ordering, "ordering"),
-        table_type=_table_type(table_type),
+        name=_check_name(name or uri.rstrip("/").rpartition("/")[2]),
+        record_key=_parse_names(record_key, "record_key"),
+        partition_by=_parse_names(partition_by, "partition_by"),
+        ordering=_parse_names(ordering, "ordering"),
+        table_type=_parse_table_type(table_type),
     )
     limit_s = upload_limit_s(config.over(raw))
     env = env or Env.of(uri, storage_options, upload_limit_s=limit_s)
@@ -171,9 +171,9 @@ def _properties(
 
 def _refuse_fixed(config: Config) -> None:
     for key in _FIXED:
-        wanted = VERSION.value if key is keys.VERSION else key.default
-        wanted = VERSION.timeline_layout if key is keys.LAYOUT else wanted
-        if config.sets(key) and config.get(key) != wanted:
+        required = VERSION.value if key is keys.VERSION else key.default
+        required = VERSION.timeline_layout if key is keys.LAYOUT else required
+        if config.sets(key) and config.get(key) != required:
             raise ConfigError(
                 key=key.name, value=config.values.get(key.name), reason="cannot be chosen"
             )
@@ -218,9 +218,9 @@ def _merging(config: Config, ordering: tuple[str, ...]) -> dict[str, str]:
 def _key_generator(
     config: Config, record_key: tuple[str, ...], partition_by: tuple[str, ...]
 ) -> KeyGenerator:
-    chosen = config.get(keys.KEY_GENERATOR_CLASS) or config.get(keys.KEY_GENERATOR)
+    generator = config.get(keys.KEY_GENERATOR_CLASS) or config.get(keys.KEY_GENERATOR)
     natural = keys.inferred_generator(record_key, partition_by)
-    if chosen is None:
+    if generator is None:
         return natural
     fits = {
         KeyGenerator.NON_PARTITION: not partition_by,
@@ -231,18 +231,18 @@ def _key_generator(
         and config.sets(keys.TIMESTAMP_TYPE)
         and config.sets(keys.OUTPUT_FORMAT),
     }
-    if not fits.get(chosen, False):
+    if not fits.get(generator, False):
         raise ConfigError(
             key=keys.KEY_GENERATOR.name,
-            value=chosen.value,
+            value=generator.value,
             reason=f"does not fit keys {list(record_key)} and partition fields "
             f"{list(partition_by)} (a TIMESTAMP key generator needs {keys.TIMESTAMP_TYPE.name} "
             f"and {keys.OUTPUT_FORMAT.name})",
         )
-    return chosen
+    return generator
 
 
-def _checked_schema(schema: pa.Schema | str) -> pa.Schema:
+def _check_schema(schema: pa.Schema | str) -> pa.Schema:
     if isinstance(schema, str):
         try:
             schema = arrow_from_avro(schema)
@@ -260,14 +260,14 @@ def _checked_schema(schema: pa.Schema | str) -> pa.Schema:
     return schema
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     if not re.fullmatch(r"[^\s/\\=:,]+", name):
         raise InputError(f"{name!r} cannot be a table's name; give one by name=")
     return name
 
 
-def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given or ())
+def _parse_names(names_or_name: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
+    names = (names_or_name,) if isinstance(names_or_name, str) else tuple(names_or_name or ())
     for name in names:
         if not isinstance(name, str) or not name or "," in name:
             raise InputError(f"{name!r} cannot be a {what} column")
@@ -276,7 +276,7 @@ def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
     return names
 
 
-def _table_type(text: str) -> TableType:
+def _parse_table_type(text: str) -> TableType:
     known = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ}
     known |= {kind.value.lower(): kind for kind in TableType}
     kind = known.get(str(text).lower())

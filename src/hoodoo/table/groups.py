@@ -30,9 +30,9 @@ def visible_groups(
     if by_completion and depends_on_history(files, visibility):
         visibility = _with_history(ref, visibility)
     groups = file_groups(files, visibility, by_completion=by_completion)
-    replaced = _replaced(ref, view)
-    kept = [group for group in groups if group.id not in replaced]
-    return tuple(sorted(kept, key=lambda group: (group.id.partition, group.id.file_id)))
+    replaced = _find_replaced(ref, view)
+    visible = [group for group in groups if group.id not in replaced]
+    return tuple(sorted(visible, key=lambda group: (group.id.partition, group.id.file_id)))
 
 
 def _with_history(ref: TableRef, visibility: Visibility) -> Visibility:
@@ -43,11 +43,11 @@ def _with_history(ref: TableRef, visibility: Visibility) -> Visibility:
     return replace(visibility, archived_completions=completions)
 
 
-def _replaced(ref: TableRef, view: Timeline) -> set[FileGroupId]:
+def _find_replaced(ref: TableRef, view: Timeline) -> set[FileGroupId]:
     """File groups that a completed replace commit took out."""
-    found: set[FileGroupId] = set()
+    replaced: set[FileGroupId] = set()
     for instant in view.commits:
         if instant.action is Action.REPLACE_COMMIT:
             commit = read_commit(ref.env, ref.properties.timeline, instant)
-            found |= commit.replaced_file_groups()
-    return found
+            replaced |= commit.replaced_file_groups()
+    return replaced

@@ -22,11 +22,11 @@ from hoodoo.rows.merge import Changes
 from hoodoo.table.read_rule import (
     ReadRule,
     SliceRead,
-    base_pieces,
-    fitted,
+    fit_to_schema,
     matching_groups,
     open_base,
     read_base,
+    read_base_pieces,
 )
 
 log = logging.getLogger("hoodoo.table")
@@ -40,13 +40,15 @@ class _Batch:
     partial: pa.Table | None = None
 
 
-def merged_rows(task: SliceRead) -> pa.Table:
+def read_merged_rows(task: SliceRead) -> pa.Table:
     """Rows of a slice with logs, in the columns that the rule needs."""
-    wanted = task.rule.needed(merging=True)
-    return pa.concat_tables([*merged_pieces(task, wanted, whole=True), wanted.empty_table()])
+    schema = task.rule.columns_to_read(merging=True)
+    return pa.concat_tables([*read_merged_pieces(task, schema, whole=True), schema.empty_table()])
 
 
-def merged_pieces(task: SliceRead, shown: pa.Schema, *, whole: bool = False) -> Iterator[pa.Table]:
+def read_merged_pieces(
+    task: SliceRead, columns: pa.Schema, *, whole: bool = False
+) -> Iterator[pa.Table]:
     """Rows of a slice with logs in the columns `shown`, piece by piece.
 
     The columns that decide are read first and as a whole: they tell which rows of the base file
@@ -59,42 +61,42 @@ def merged_pieces(task: SliceRead, shown: pa.Schema, *, whole: bool = False) -> 
             "class of its own, or partially (hoodie.record.merge.mode=CUSTOM, "
             "hoodie.table.partial.update.mode)"
         )
-    wanted = rule.needed(merging=True)
-    batches = list(_batches(task, wanted))
+    schema = rule.columns_to_read(merging=True)
+    batches = list(_read_batches(task, schema))
     if any(batch.partial is not None for batch in batches):
-        base = wanted.empty_table()
+        base = schema.empty_table()
         if task.slice.base is not None:
-            base = read_base(task.env, task.slice.base, rule, wanted)
-        yield apply(base, _completed(base, batches, rule), rule).select(shown.names)
+            base = read_base(task.env, task.slice.base, rule, schema)
+        yield apply(base, _complete_partial_rows(base, batches, rule), rule).select(columns.names)
         return
-    changes = [batch.changes for batch in batches] or [_no_changes(wanted, rule)]
+    changes = [batch.changes for batch in batches] or [_no_changes(schema, rule)]
     merger = merge.Merger(merge.collapse(changes))
     if task.slice.base is not None:
         with open_base(task.env, task.slice.base) as file:
-            yield from _staying(task, file, merger, shown, whole=whole)
-    yield merger.rest().select(shown.names)
+            yield from _surviving_pieces(task, file, merger, columns, whole=whole)
+    yield merger.rest().select(columns.names)
 
 
-def _staying(
-    task: SliceRead, file: OpenParquet, merger: merge.Merger, shown: pa.Schema, *, whole: bool
+def _surviving_pieces(
+    task: SliceRead, file: OpenParquet, merger: merge.Merger, columns: pa.Schema, *, whole: bool
 ) -> Iterator[pa.Table]:
     """The rows of a base file that no change replaces or deletes."""
     rule, base = task.rule, task.slice.base
     assert base is not None
-    deciding = rule.deciding()
-    heads = fitted(read_rows(file, deciding.names), deciding)
+    deciding = rule.deciding_columns()
+    heads = fit_to_schema(read_rows(file, deciding.names), deciding)
     stays = merger.stays(heads, rule.keys_of(heads), rule.merge)
-    others = pa.schema([field for field in shown if field.name not in deciding.names])
+    others = pa.schema([field for field in columns if field.name not in deciding.names])
     if not len(others):
-        yield heads.filter(pa.array(stays)).select(shown.names)
+        yield heads.filter(pa.array(stays)).select(columns.names)
         return
-    groups = matching_groups(file, rule, shown)
-    for first, rows in base_pieces(file, base, others, groups=groups, whole=whole):
+    groups = matching_groups(file, rule, columns)
+    for first, rows in read_base_pieces(file, base, others, groups=groups, whole=whole):
         count = rows.num_rows
         mask = stays[first : first + count]
         if len(mask) < count:
             raise FormatError("a Parquet file whose columns differ in length")
-        for place, field in enumerate(shown):
+        for place, field in enumerate(columns):
             if field.name in deciding.names:
                 rows = rows.add_column(place, field, heads.column(field.name).slice(first, count))
         yield rows if mask.all() else rows.filter(pa.array(mask))
@@ -109,11 +111,13 @@ def apply(base: pa.Table, changes: Sequence[Changes], rule: ReadRule) -> pa.Tabl
     if not changes:
         return base
     merger = merge.Merger(merge.collapse(changes))
-    kept = merger.keep(base, rule.keys_of(base), rule.merge)
-    return pa.concat_tables([kept, merger.rest()])
+    surviving = merger.keep(base, rule.keys_of(base), rule.merge)
+    return pa.concat_tables([surviving, merger.rest()])
 
 
-def _completed(base: pa.Table, batches: Sequence[_Batch], rule: ReadRule) -> list[Changes]:
+def _complete_partial_rows(
+    base: pa.Table, batches: Sequence[_Batch], rule: ReadRule
+) -> list[Changes]:
     """The changes of all blocks; partial rows with the columns of the version before them.
 
     That is the version of the logs, unless they have none or delete it; then that of the base
@@ -127,16 +131,16 @@ def _completed(base: pa.Table, batches: Sequence[_Batch], rule: ReadRule) -> lis
             older, keys = base, base_keys
             if done:
                 winners = merge.collapse(done)
-                written = pa.array(~winners.deleted)
-                older = pa.concat_tables([winners.rows.filter(written), base])
-                keys = pa.concat_arrays([winners.keys.filter(written), base_keys])
+                is_written = pa.array(~winners.deleted)
+                older = pa.concat_tables([winners.rows.filter(is_written), base])
+                keys = pa.concat_arrays([winners.keys.filter(is_written), base_keys])
             full = merge.complete(batch.partial, changes.keys, older, keys)
             changes = merge.upserts(full, changes.keys, rule.merge)
         done.append(changes)
     return done
 
 
-def log_blocks(task: SliceRead) -> Iterator[tuple[str, Block]]:
+def read_log_blocks(task: SliceRead) -> Iterator[tuple[str, Block]]:
     """The blocks of a slice's log files that count, in order, each with its file.
 
     Where writers append, a crash leaves half a block, which was never committed and is passed
@@ -146,74 +150,74 @@ def log_blocks(task: SliceRead) -> Iterator[tuple[str, Block]]:
     blocks: list[Block] = []
     for file in task.slice.logs:
         with naming(file.path):
-            found = read_blocks(task.env.storage.read(file.path))
-        if not found.blocks and not found.corrupt and not task.rule.tolerates_cut_logs:
+            file_blocks = read_blocks(task.env.storage.read(file.path))
+        if not file_blocks.blocks and not file_blocks.corrupt and not task.rule.tolerates_cut_logs:
             raise CorruptBlock("the file is empty", offset=0, source=file.path)
-        for gap in found.corrupt:
+        for gap in file_blocks.corrupt:
             if not task.rule.tolerates_cut_logs:
                 raise CorruptBlock(gap.reason, offset=gap.offset, source=file.path)
             log.warning("corrupt_log_range file=%s at=%d %s", file.path, gap.offset, gap.reason)
-        paths.update((id(block), file.path) for block in found.blocks)
-        blocks.extend(found.blocks)
+        paths.update((id(block), file.path) for block in file_blocks.blocks)
+        blocks.extend(file_blocks.blocks)
     with naming(task.slice.logs[0].path):
         live = scan_blocks(blocks, is_visible=task.visibility.sees)
     for block in live.blocks:
         yield paths[id(block)], block
 
 
-def deleted_keys(task: SliceRead) -> pa.Array:
+def find_deleted_keys(task: SliceRead) -> pa.Array:
     """Keys that a slice's logs delete; some may have come back since."""
-    found = [pa.array([], pa.string())]
+    deleted = [pa.array([], pa.string())]
     rule = replace(task.rule, columns=(), filter=None)
-    for path, block in log_blocks(task):
+    for path, block in read_log_blocks(task):
         with naming(path):
             if block.type is BlockType.DELETE:
-                found.append(merge.one_array(decode_deletes(block).column("record_key")))
+                deleted.append(merge.one_array(decode_deletes(block).column("record_key")))
             else:
-                changes = _upserts(block, rule.needed(merging=True), rule).changes
-                found.append(changes.keys.filter(pa.array(changes.deleted)))
-    return pc.unique(pa.concat_arrays(found))
+                changes = _decode_upserts(block, rule.columns_to_read(merging=True), rule).changes
+                deleted.append(changes.keys.filter(pa.array(changes.deleted)))
+    return pc.unique(pa.concat_arrays(deleted))
 
 
-def _batches(task: SliceRead, wanted: pa.Schema) -> Iterator[_Batch]:
-    for path, block in log_blocks(task):
+def _read_batches(task: SliceRead, schema: pa.Schema) -> Iterator[_Batch]:
+    for path, block in read_log_blocks(task):
         with naming(path):
             if block.type is BlockType.DELETE:
-                yield _Batch(_deletes(block, wanted, task.rule))
+                yield _Batch(_decode_deletes(block, schema, task.rule))
             else:
-                yield _upserts(block, wanted, task.rule)
+                yield _decode_upserts(block, schema, task.rule)
 
 
-def _upserts(block: Block, wanted: pa.Schema, rule: ReadRule) -> _Batch:
-    rows = decode_data(block, columns=wanted.names)
+def _decode_upserts(block: Block, schema: pa.Schema, rule: ReadRule) -> _Batch:
+    rows = decode_data(block, columns=schema.names)
     if not block.is_partial:
-        rows = fitted(rows, wanted)
+        rows = fit_to_schema(rows, schema)
         return _Batch(merge.upserts(rows, rule.keys_of(rows), rule.merge))
-    present = pa.schema([field for field in wanted if field.name in rows.column_names])
-    rows = fitted(rows, present)
+    present = pa.schema([field for field in schema if field.name in rows.column_names])
+    rows = fit_to_schema(rows, present)
     keys = rule.keys_of(rows)
-    changes = merge.upserts(fitted(rows, wanted), keys, rule.merge)
+    changes = merge.upserts(fit_to_schema(rows, schema), keys, rule.merge)
     return _Batch(changes, rows)
 
 
-def _deletes(block: Block, wanted: pa.Schema, rule: ReadRule) -> Changes:
+def _decode_deletes(block: Block, schema: pa.Schema, rule: ReadRule) -> Changes:
     rows = decode_deletes(block)
     keys, ordering = rows.column("record_key"), rows.column("ordering")
     fields = rule.merge.ordering_fields
     kinds = kinds_in(ordering)
     if not rule.merge.by_event_time or not kinds:
-        return merge.deletes(keys, wanted, rule.merge)
+        return merge.deletes(keys, schema, rule.merge)
     if len(fields) > 1 or len(kinds) > 1:
         raise Unsupported("deletes with several ordering values, or values of several kinds")
     values = values_of(ordering, next(iter(kinds)))
     special = is_special(ordering)
     try:
-        return merge.deletes(keys, wanted, rule.merge, [_masked(values, special)])
+        return merge.deletes(keys, schema, rule.merge, [_mask_special(values, special)])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise FormatError(
             f"deletes are ordered by {values.type}, which is not the type of {fields[0]}"
         ) from None
 
 
-def _masked(values: pa.Array, special: pa.BooleanArray) -> pa.Array:
+def _mask_special(values: pa.Array, special: pa.BooleanArray) -> pa.Array:
     return pc.if_else(special, pa.scalar(None, values.type), values)

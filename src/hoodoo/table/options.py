@@ -39,29 +39,29 @@ _SAYS_MODE = (keys.MERGE_MODE, keys.MERGE_STRATEGY, keys.PAYLOAD_CLASS)
 
 
 def refuse_options(
-    given: Config, properties: TableProperties, uri: str, operation: OperationType | None
+    options: Config, properties: TableProperties, uri: str, operation: OperationType | None
 ) -> None:
     """Fail, before anything is written, if the caller's options ask for another write than this.
 
     `operation`: None where a table is created. Raises `ConfigError`.
     """
-    refuse_unsupported(given)
+    refuse_unsupported(options)
     if operation is not None:
-        _refuse_operation(given, uri, operation)
-    path = given.values.get(BASE_PATH)
+        _refuse_operation(options, uri, operation)
+    path = options.values.get(BASE_PATH)
     if path is not None and str(parse_uri(path)) != uri:
         raise ConfigError(key=BASE_PATH, value=path, reason=f"the table is at {uri}")
-    _refuse_other_table(given, properties)
+    _refuse_other_table(options, properties)
 
 
-def _refuse_operation(given: Config, uri: str, operation: OperationType) -> None:
-    text = given.values.get(OPERATION)
+def _refuse_operation(options: Config, uri: str, operation: OperationType) -> None:
+    text = options.values.get(OPERATION)
     if text is None:
         return
-    wanted = text.strip().upper()
-    if wanted == operation or {wanted, operation} <= _ADDS_ROWS:
+    requested = text.strip().upper()
+    if requested == operation or {requested, operation} <= _ADDS_ROWS:
         return
-    call = _CALLS.get(OperationType(wanted)) if wanted in OperationType.__members__ else None
+    call = _CALLS.get(OperationType(requested)) if requested in OperationType.__members__ else None
     advice = f"use {call}" if call else f"use one of {', '.join(_CALLS.values())}"
     raise ConfigError(
         key=OPERATION,
@@ -71,8 +71,8 @@ def _refuse_operation(given: Config, uri: str, operation: OperationType) -> None
     )
 
 
-def _refuse_other_table(given: Config, properties: TableProperties) -> None:
-    for name, text in given.values.items():
+def _refuse_other_table(options: Config, properties: TableProperties) -> None:
+    for name, text in options.values.items():
         key = _key_of(name)
         if key is None or (not text.strip() and key not in _NAMES_COLUMNS):
             continue
@@ -81,8 +81,8 @@ def _refuse_other_table(given: Config, properties: TableProperties) -> None:
             raise ConfigError(
                 key=name,
                 value=text,
-                reason=f"the table has {_shown(present)!r} there, since it was created; leave the "
-                "option out",
+                reason=f"the table has {_show_value(present)!r} there, since it was created; "
+                "leave the option out",
             )
 
 
@@ -119,7 +119,7 @@ def _comparable(key: Key[Any], value: Any) -> object:
     )
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     """A value as one would write it."""
     match value:
         case bool():

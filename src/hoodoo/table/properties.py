@@ -62,7 +62,7 @@ def read_properties(env: Env) -> bytes:
     return storage.read(paths.PROPERTIES)
 
 
-def changed_properties(
+def build_changed_properties(
     present: bytes, changes: Mapping[str, str | None], *, decision: int, now_ms: int
 ) -> bytes:
     """The file with some properties changed, by this decision; None removes a key."""

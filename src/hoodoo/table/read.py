@@ -14,14 +14,14 @@ from hoodoo.model.files import FileSlice
 from hoodoo.model.predicate import Predicate
 from hoodoo.model.slices import Visibility
 from hoodoo.rows.filter import expression
-from hoodoo.table.merged import merged_pieces
+from hoodoo.table.merged import read_merged_pieces
 from hoodoo.table.read_rule import (
     ReadRule,
     SliceRead,
-    base_pieces,
+    build_read_rule,
     matching_groups,
     open_base,
-    rule_of,
+    read_base_pieces,
 )
 from hoodoo.table.snapshot import Snapshot
 
@@ -37,7 +37,7 @@ class Selection:
     @property
     def schema(self) -> pa.Schema:
         """The columns asked for."""
-        return _asked(self.rule).schema
+        return _empty_result(self.rule).schema
 
     def read(self, engine: Engine) -> pa.Table:
         """The rows."""
@@ -57,8 +57,8 @@ def read_rule(
     for name in columns or ():
         if name not in schema.names:
             raise InputError(f"unknown column {name!r}; there are {schema.names}")
-    wanted = tuple(schema.names if columns is None else columns)
-    return rule_of(snapshot.ref.properties, schema, wanted, filter)
+    names = tuple(schema.names if columns is None else columns)
+    return build_read_rule(snapshot.ref.properties, schema, names, filter)
 
 
 def read_rows_of(
@@ -66,7 +66,7 @@ def read_rows_of(
 ) -> pa.Table:
     """The rows of these slices, filtered, in the columns asked for."""
     tables = engine.map(read_slice, slice_reads(snapshot, rule, slices))
-    return pa.concat_tables([*tables, _asked(rule)]) if tables else _asked(rule)
+    return pa.concat_tables([*tables, _empty_result(rule)]) if tables else _empty_result(rule)
 
 
 def slice_reads(snapshot: Snapshot, rule: ReadRule, slices: Sequence[FileSlice]) -> list[SliceRead]:
@@ -84,43 +84,45 @@ def _relevant(snapshot: Snapshot, slice_: FileSlice) -> Visibility:
 
 def read_slice(task: SliceRead) -> pa.Table:
     """Rows of one slice: base file merged with logs, filtered, in the columns asked for."""
-    pieces = list(slice_pieces(task, whole=True))
-    return pieces[0] if len(pieces) == 1 else pa.concat_tables([*pieces, _asked(task.rule)])
+    pieces = list(read_slice_pieces(task, whole=True))
+    return pieces[0] if len(pieces) == 1 else pa.concat_tables([*pieces, _empty_result(task.rule)])
 
 
-def slice_pieces(task: SliceRead, *, whole: bool = False) -> Iterator[pa.Table]:
+def read_slice_pieces(task: SliceRead, *, whole: bool = False) -> Iterator[pa.Table]:
     """As `read_slice`, piece by piece: a base file is not in memory as a whole."""
-    rule, shown = task.rule, task.rule.needed(merging=False)
-    chosen = None if rule.filter is None else _expression(rule.filter, rule.schema)
-    for rows in _all_pieces(task, shown, whole=whole):
-        kept = rows if chosen is None else _filtered(rows, chosen)
-        if kept.num_rows:
-            yield kept.select(rule.columns)
+    rule, columns = task.rule, task.rule.columns_to_read(merging=False)
+    condition = None if rule.filter is None else _to_expression(rule.filter, rule.schema)
+    for rows in _read_unfiltered_pieces(task, columns, whole=whole):
+        matches = rows if condition is None else _apply_filter(rows, condition)
+        if matches.num_rows:
+            yield matches.select(rule.columns)
 
 
-def _all_pieces(task: SliceRead, shown: pa.Schema, *, whole: bool) -> Iterator[pa.Table]:
+def _read_unfiltered_pieces(
+    task: SliceRead, columns: pa.Schema, *, whole: bool
+) -> Iterator[pa.Table]:
     base = task.slice.base
     if task.slice.logs:
-        yield from merged_pieces(task, shown, whole=whole)
+        yield from read_merged_pieces(task, columns, whole=whole)
         return
     assert base is not None
     with open_base(task.env, base) as file:
-        groups = matching_groups(file, task.rule, shown)
-        for _, rows in base_pieces(file, base, shown, groups=groups, whole=whole):
+        groups = matching_groups(file, task.rule, columns)
+        for _, rows in read_base_pieces(file, base, columns, groups=groups, whole=whole):
             yield rows
 
 
-def _expression(given: Predicate | pc.Expression, schema: pa.Schema) -> pc.Expression:
-    return given if isinstance(given, pc.Expression) else expression(given, schema)
+def _to_expression(filter_: Predicate | pc.Expression, schema: pa.Schema) -> pc.Expression:
+    return filter_ if isinstance(filter_, pc.Expression) else expression(filter_, schema)
 
 
-def _asked(rule: ReadRule) -> pa.Table:
+def _empty_result(rule: ReadRule) -> pa.Table:
     """No rows, in the columns asked for."""
     return pa.schema([rule.schema.field(name) for name in rule.columns]).empty_table()
 
 
-def _filtered(rows: pa.Table, chosen: pc.Expression) -> pa.Table:
+def _apply_filter(rows: pa.Table, condition: pc.Expression) -> pa.Table:
     try:
-        return rows.filter(chosen)
+        return rows.filter(condition)
     except (pa.ArrowException, TypeError) as error:
         raise InputError(f"the filter cannot be applied: {error}") from None

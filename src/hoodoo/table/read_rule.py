@@ -46,17 +46,17 @@ class ReadRule:
     columns: tuple[str, ...]
     filter: Predicate | pc.Expression | None = None
 
-    def needed(self, *, merging: bool) -> pa.Schema:
+    def columns_to_read(self, *, merging: bool) -> pa.Schema:
         """The columns to read: those wanted, and those that filtering and merging look at."""
         names = set(self.columns)
         if self.filter is not None:
             names.update(expression_columns(self.filter, self.schema))
         if merging:
             names.update(merge.flag_columns(self.merge))
-            names.update(self.deciding().names)
+            names.update(self.deciding_columns().names)
         return pa.schema([field for field in self.schema if field.name in names])
 
-    def deciding(self) -> pa.Schema:
+    def deciding_columns(self) -> pa.Schema:
         """The columns that merging looks at: record keys and what orders versions of a row."""
         names = set(self.key_columns())
         if self.merge.by_event_time:
@@ -75,7 +75,7 @@ class ReadRule:
         return rows.column(RECORD_KEY) if self.has_meta_fields else record_keys(rows, self.keys)
 
 
-def rule_of(
+def build_read_rule(
     properties: TableProperties,
     schema: pa.Schema,
     columns: tuple[str, ...],
@@ -109,12 +109,12 @@ class SliceRead:
 
 
 def read_base(
-    env: Env, base: BaseFile, rule: ReadRule, wanted: pa.Schema, *, prune: bool = False
+    env: Env, base: BaseFile, rule: ReadRule, columns: pa.Schema, *, prune: bool = False
 ) -> pa.Table:
     """Rows of a base file in the columns of `wanted`; row groups that cannot match left out."""
     with open_base(env, base) as file:
-        groups = matching_groups(file, rule, wanted) if prune else None
-        return fitted(read_rows(file, wanted.names, groups), wanted)
+        groups = matching_groups(file, rule, columns) if prune else None
+        return fit_to_schema(read_rows(file, columns.names, groups), columns)
 
 
 @contextmanager
@@ -133,10 +133,10 @@ def matching_groups(
     return row_groups_that_may_match(file, rule.filter, schema)
 
 
-def base_pieces(
+def read_base_pieces(
     file: OpenParquet,
     base: BaseFile,
-    wanted: pa.Schema,
+    columns: pa.Schema,
     *,
     groups: Sequence[int] | None,
     whole: bool,
@@ -146,7 +146,7 @@ def base_pieces(
     Pieces are small, so that memory is bounded, or as large as they come.
     """
     if whole and groups is None:
-        yield 0, fitted(read_rows(file, wanted.names), wanted)
+        yield 0, fit_to_schema(read_rows(file, columns.names), columns)
         return
     at_once = _rows_at_once(base, file.metadata.num_rows)
     position = 0
@@ -155,10 +155,10 @@ def base_pieces(
         if groups is None or group in groups:
             first = position
             if whole:
-                yield first, fitted(read_rows(file, wanted.names, [group]), wanted)
+                yield first, fit_to_schema(read_rows(file, columns.names, [group]), columns)
             else:
-                for rows in _iterate(file, wanted.names, group, at_once):
-                    yield first, fitted(rows, wanted)
+                for rows in _iterate(file, columns.names, group, at_once):
+                    yield first, fit_to_schema(rows, columns)
                     first += rows.num_rows
         position += count
 
@@ -181,7 +181,7 @@ def _rows_at_once(base: BaseFile, rows: int) -> int:
     return max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes))
 
 
-def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def fit_to_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Rows of a file in the schema to read with; `FormatError` if the file cannot have it."""
     try:
         return conform(rows, schema)

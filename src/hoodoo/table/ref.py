@@ -34,7 +34,7 @@ class TableRef:
     env: Env
     properties: TableProperties
     config: Config
-    given: Config = field(default_factory=Config)
+    options: Config = field(default_factory=Config)
     """What the caller set; `config` has the table's own settings below that."""
 
     @property
@@ -64,7 +64,7 @@ class TableRef:
             )
         if present.raw == self.properties.raw:
             return self
-        return TableRef(self.env, present, self.given.over(present.raw), self.given)
+        return TableRef(self.env, present, self.options.over(present.raw), self.options)
 
 
 def open_ref(
@@ -85,17 +85,20 @@ def open_ref(
     return TableRef(env, properties, config.over(properties.raw), config)
 
 
-def _refuse_other_merging(given: Config, properties: TableProperties) -> None:
+def _refuse_other_merging(options: Config, properties: TableProperties) -> None:
     """How records merge was decided when the table was created; options cannot change it."""
     merge = properties.merge
     reason = "the table merges records in another way, since it was created: leave the option out"
-    if given.sets(DELETE_FIELD) or given.sets(DELETE_MARKER):
-        flag = delete_flag(given)
+    if options.sets(DELETE_FIELD) or options.sets(DELETE_MARKER):
+        flag = delete_flag(options)
         if flag != merge.delete_flag:
             value = flag and f"{flag.field}={flag.text}"
             raise ConfigError(key=DELETE_FIELD.name, value=value, reason=reason)
-    payload, known = given.get(PAYLOAD_CLASS), Config(properties.raw)
-    if payload and payload not in (known.get(PAYLOAD_CLASS), known.get(LEGACY_PAYLOAD_CLASS)):
+    payload, table_config = options.get(PAYLOAD_CLASS), Config(properties.raw)
+    if payload and payload not in (
+        table_config.get(PAYLOAD_CLASS),
+        table_config.get(LEGACY_PAYLOAD_CLASS),
+    ):
         mode, flag = merging_of_payload(payload) or (None, None)
         if mode is not merge.mode or (flag and flag != merge.delete_flag):
             raise ConfigError(key=PAYLOAD_CLASS.name, value=payload, reason=reason)

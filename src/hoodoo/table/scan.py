@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError
 from hoodoo.model.files import FileSlice
-from hoodoo.rows.filter import as_predicate
+from hoodoo.rows.filter import to_predicate
 from hoodoo.table.listing import Keep, everything
 from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef
@@ -30,8 +30,8 @@ def scan(
     mode: str = "snapshot",
 ) -> pa.Table:
     """The rows of a table; partitions and row groups that cannot match are not read."""
-    chosen = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode)
-    return chosen.read(engine)
+    selection = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode)
+    return selection.read(engine)
 
 
 def select(
@@ -49,17 +49,17 @@ def select(
         raise InputError("columns is a list of names, not a text")
 
     def prune(schema: pa.Schema) -> Keep:
-        chosen = None if filter is None else as_predicate(filter, schema)
-        if chosen is None or isinstance(chosen, pc.Expression):
+        condition = None if filter is None else to_predicate(filter, schema)
+        if condition is None or isinstance(condition, pc.Expression):
             return everything
-        return partition_pruner(chosen, ref.properties.keys, schema)
+        return partition_pruner(condition, ref.properties.keys, schema)
 
     snapshot = take_snapshot(ref, as_of=as_of, prune=prune)
     slices = snapshot.slices()
     if mode == "read_optimized":
         slices = [base for slice_ in slices if (base := _without_logs(slice_))]
-    chosen = None if filter is None else as_predicate(filter, snapshot.schema)
-    rule = read_rule(snapshot, columns=columns, filter=chosen)
+    condition = None if filter is None else to_predicate(filter, snapshot.schema)
+    rule = read_rule(snapshot, columns=columns, filter=condition)
     return Selection(snapshot, rule, tuple(slices))
 
 

@@ -35,15 +35,15 @@ def schema_json(ref: TableRef, timeline: Timeline) -> tuple[str, str] | None:
 
 def resolve_schema(ref: TableRef, timeline: Timeline) -> pa.Schema | None:
     """The Arrow schema of rows as read: meta columns first, where the table has them."""
-    found = schema_json(ref, timeline)
-    if found is None:
+    text_and_source = schema_json(ref, timeline)
+    if text_and_source is None:
         return None
-    text, source = found
+    text, source = text_and_source
     with naming(source):
-        return as_read(ref, arrow_from_avro(text))
+        return adapt_to_reader(ref, arrow_from_avro(text))
 
 
-def as_read(ref: TableRef, schema: pa.Schema) -> pa.Schema:
+def adapt_to_reader(ref: TableRef, schema: pa.Schema) -> pa.Schema:
     """The schema with the meta columns that this table's rows have."""
     if ref.properties.populates_meta_fields:
         return with_meta_fields(schema)

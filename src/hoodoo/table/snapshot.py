@@ -21,7 +21,7 @@ from hoodoo.rows.filter import partition_value
 from hoodoo.table.groups import visible_groups
 from hoodoo.table.listing import DirectoryLister, Keep, everything
 from hoodoo.table.ref import TableRef
-from hoodoo.table.schema import as_read, resolve_schema
+from hoodoo.table.schema import adapt_to_reader, resolve_schema
 from hoodoo.timeline.load import read_metadata
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.zone import parse_moment
@@ -98,9 +98,9 @@ def _schema_of_files(ref: TableRef, groups: Iterable[FileGroup]) -> pa.Schema:
         base = group.latest.base
         if base is not None:
             with naming(base.path), ref.env.storage.open_read(base.path) as source:
-                found = open_parquet(source).schema_arrow.remove_metadata()
-            return as_read(ref, found)
-    return as_read(ref, pa.schema([]))
+                schema = open_parquet(source).schema_arrow.remove_metadata()
+            return adapt_to_reader(ref, schema)
+    return adapt_to_reader(ref, pa.schema([]))
 
 
 def _refuse_unreadable(ref: TableRef) -> None:

@@ -22,9 +22,9 @@ def strays_of(
 
     Needs: it is not pending on `timeline`.
     """
-    found = timeline.find(instant)
-    if found is not None:
-        metadata = read_commit(ref.env, ref.properties.timeline, found)
+    in_timeline = timeline.find(instant)
+    if in_timeline is not None:
+        metadata = read_commit(ref.env, ref.properties.timeline, in_timeline)
         named = {stat.path for _, stat in metadata.stats()}
         return [path for path in files if path not in named]
     history = load_history(ref.env, ref.properties.timeline, since=instant)

@@ -22,7 +22,7 @@ from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot, take_snapshot
 
-Replaced = Mapping[PartitionPath, tuple[FileId, ...]]
+ReplacedGroups = Mapping[PartitionPath, tuple[FileId, ...]]
 
 _TOUCHES = {
     WriteKind.CREATE: Touch.CREATE,
@@ -68,16 +68,16 @@ class Assignment:
     snapshot: Snapshot
     schema: pa.Schema
     writes: Sequence[FileGroupWrite] = ()
-    replaced: Replaced = field(default_factory=dict)
+    replaced: ReplacedGroups = field(default_factory=dict)
     overwrites: Overwrites = frozenset()
 
-    def mine(self, time: InstantTime) -> Mine:
+    def describe_plan(self, time: InstantTime) -> Mine:
         """What this write is going to do to the table, once it has an instant."""
         touches = {write.group: _TOUCHES[write.kind] for write in self.writes}
         touches.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
         return Mine(time, Kind.INGESTION, touches, self.overwrites)
 
-    def done(self, time: InstantTime, stats: Sequence[WriteStat]) -> Mine:
+    def describe_result(self, time: InstantTime, stats: Sequence[WriteStat]) -> Mine:
         """What this write did to the table."""
         touches = collect_touches(CommitMetadata(partition_to_write_stats=by_partition(stats)))
         touches.update(dict.fromkeys(self._replaced_groups(), Touch.REPLACE))
@@ -98,7 +98,7 @@ def assign(
     """
     snapshot, slices = target.snapshot, target.snapshot.slices()
     overwrites: Overwrites = frozenset()
-    replaced: Replaced = {}
+    replaced: ReplacedGroups = {}
     if operation in _OVERWRITES:
         is_whole = operation is OperationType.INSERT_OVERWRITE_TABLE
         overwrites = None if is_whole else frozenset(d.partition for d in counts)
@@ -116,8 +116,8 @@ def groups_by_partition(
     snapshot: Snapshot, partitions: AbstractSet[str] | None = None
 ) -> dict[PartitionPath, tuple[FileId, ...]]:
     """File ids of these partitions, or of all."""
-    found: dict[PartitionPath, list[FileId]] = {}
+    file_ids: dict[PartitionPath, list[FileId]] = {}
     for slice_ in snapshot.slices():
         if partitions is None or slice_.group.partition in partitions:
-            found.setdefault(slice_.group.partition, []).append(slice_.group.file_id)
-    return {partition: tuple(ids) for partition, ids in found.items()}
+            file_ids.setdefault(slice_.group.partition, []).append(slice_.group.file_id)
+    return {partition: tuple(ids) for partition, ids in file_ids.items()}

@@ -15,7 +15,7 @@ from hoodoo.model.names import BaseFileName, FileId, MarkerKind
 from hoodoo.model.paths import PartitionPath, join
 from hoodoo.model.stats import WriteStat
 from hoodoo.storage.storage import WriteStream
-from hoodoo.write.meta_columns import named, stored_schema
+from hoodoo.write.meta_columns import set_file_name, stored_schema
 from hoodoo.write.outputs import Outputs
 
 _MOST_ROWS_AT_ONCE = 131_072
@@ -23,7 +23,7 @@ _FEWEST_ROWS_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """A base file that is whole, and hidden until the handle publishes it."""
 
     name: BaseFileName
@@ -56,7 +56,7 @@ class BaseFiles:
         self._kind = kind
         self._rolls_over = rolls_over
         self._max_bytes = outputs.context.ref.config.get(MAX_FILE_SIZE)
-        self._written: list[Written] = []
+        self._written: list[WrittenFile] = []
         self._file: _OpenFile | None = None
 
     @property
@@ -81,7 +81,7 @@ class BaseFiles:
                 file = self._begin(keys)
             file.write(rows.slice(start, piece_rows))
 
-    def end(self) -> list[Written]:
+    def end(self) -> list[WrittenFile]:
         """Bring the last file to its end: without any rows, one that is empty."""
         if self._file is None and not self._written:
             self._begin()
@@ -108,7 +108,7 @@ class BaseFiles:
             return
         name, size_bytes = self._file.name, self._file.close()
         path = join(self._group.partition, str(name))
-        self._written.append(Written(name, path, self._file.rows, size_bytes))
+        self._written.append(WrittenFile(name, path, self._file.rows, size_bytes))
         self._file = None
 
     def _name(self, part: int) -> BaseFileName:
@@ -133,7 +133,7 @@ class _OpenFile:
     rows: int = 0
 
     def write(self, rows: pa.Table) -> None:
-        self.writer.write(named(rows, str(self.name)))
+        self.writer.write(set_file_name(rows, str(self.name)))
         self.rows += rows.num_rows
 
     def close(self) -> int:

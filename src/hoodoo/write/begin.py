@@ -36,7 +36,7 @@ _REPLACING = frozenset(
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunWrite:
     """A write that has its instant."""
 
     attempt: Attempt
@@ -51,7 +51,7 @@ class Begun:
         return self.assignment.operation in _REPLACING
 
 
-def begin(ref: TableRef, assignment: Assignment) -> Begun:
+def begin(ref: TableRef, assignment: Assignment) -> BegunWrite:
     """Take an instant for a planned write.
 
     A conflict that is there already is found here, before any file is written.
@@ -63,19 +63,19 @@ def begin(ref: TableRef, assignment: Assignment) -> Begun:
     action = _action(ref, operation)
     plan = _plan(operation) if action is Action.REPLACE_COMMIT else None
     profile = CommitMetadata(
-        partition_to_write_stats=by_partition(map(_planned, assignment.writes)),
+        partition_to_write_stats=by_partition(map(_planned_stat, assignment.writes)),
         operation_type=operation,
     )
     with ExitStack() as undo:
         with transaction(ref, "begin") as txn:
-            mine = assignment.mine(new_time(txn))
+            mine = assignment.describe_plan(new_time(txn))
             check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
             time, heartbeat = open_instant(txn, ref, kind=operation.value.lower())
             undo.callback(heartbeat.stop)
             requested = transitions.request(txn, time, action, plan)
             inflight = transitions.start(txn, requested, profile)
         undo.pop_all()
-    return Begun(Attempt(inflight, heartbeat), assignment)
+    return BegunWrite(Attempt(inflight, heartbeat), assignment)
 
 
 def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline) -> list[Other]:
@@ -97,7 +97,7 @@ def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline
     return refuse_conflicts(txn, strategy, mine, planned_on, owner_of)
 
 
-def _planned(write: FileGroupWrite) -> WriteStat:
+def _planned_stat(write: FileGroupWrite) -> WriteStat:
     """A line of the workload profile: which group will be updated; new groups have no id yet."""
     return WriteStat(
         file_id=FileId("") if write.kind is WriteKind.CREATE else write.group.file_id,
@@ -110,8 +110,8 @@ def _planned(write: FileGroupWrite) -> WriteStat:
 
 def _plan(operation: OperationType) -> RequestedReplaceMetadata:
     """Apache Hudi names the operation only where it drops partitions."""
-    named = operation is OperationType.DELETE_PARTITION
-    return RequestedReplaceMetadata(operation_type=operation if named else None)
+    is_drop = operation is OperationType.DELETE_PARTITION
+    return RequestedReplaceMetadata(operation_type=operation if is_drop else None)
 
 
 def _action(ref: TableRef, operation: OperationType) -> Action:

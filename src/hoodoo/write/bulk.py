@@ -19,8 +19,8 @@ from hoodoo.rows.keys import partition_paths, record_keys
 from hoodoo.rows.merge import one_array
 from hoodoo.write.base_files import BaseFiles
 from hoodoo.write.context import WriteContext
-from hoodoo.write.exactly_once import Made, write_once
-from hoodoo.write.meta_columns import with_meta
+from hoodoo.write.exactly_once import HandleOutput, write_once
+from hoodoo.write.meta_columns import add_meta_columns
 from hoodoo.write.outputs import Outputs
 from hoodoo.write.partitions import refuse_unusable_partitions
 
@@ -50,7 +50,7 @@ def write_stream(task: StreamTask, batches: Iterable[pa.Table]) -> tuple[WriteSt
     """
     outputs = Outputs(task.context, index=task.number, attempt=task.attempt)
 
-    def make() -> Made:
+    def make() -> HandleOutput:
         clock = task.context.ref.env.clock
         started = clock.monotonic()
         stream = _Stream(task, outputs)
@@ -97,12 +97,12 @@ class _Stream:
             return
         rows = pa.concat_tables(self._held)
         self._held, self._held_bytes = [], 0
-        shares = list(_by_partition(rows))
+        shares = list(_split_by_partition(rows))
         places = (partition for partition, _ in shares if partition not in self._files)
         refuse_unusable_partitions(self._task.context.ref, places)
         for partition, mine in shares:
             context, index = self._task.context, self._outputs.index
-            full = with_meta(context, mine, partition, index=index, first=self._rows)
+            full = add_meta_columns(context, mine, partition, index=index, first=self._rows)
             self._rows += mine.num_rows
             self._files_of(partition).write(full)
         self._make_room()
@@ -136,7 +136,7 @@ class _Stream:
         return files
 
 
-def _by_partition(rows: pa.Table) -> Iterator[tuple[PartitionPath, pa.Table]]:
+def _split_by_partition(rows: pa.Table) -> Iterator[tuple[PartitionPath, pa.Table]]:
     """Rows by the partitions that they belong to."""
     encoded = one_array(rows.column(PARTITION_PATH)).dictionary_encode()
     partitions = encoded.dictionary.to_pylist()

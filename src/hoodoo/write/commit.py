@@ -19,7 +19,7 @@ from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.assignment import Assignment
-from hoodoo.write.begin import Begun, check_conflicts
+from hoodoo.write.begin import BegunWrite, check_conflicts
 from hoodoo.write.key_guard import KeyGuard, LookOutside
 
 _LOCKS = 3
@@ -58,7 +58,12 @@ class CommitResult:
 
 
 def commit(
-    ref: TableRef, begun: Begun, engine: Engine, stats: Sequence[WriteStat], *, schema_json: str
+    ref: TableRef,
+    begun: BegunWrite,
+    engine: Engine,
+    stats: Sequence[WriteStat],
+    *,
+    schema_json: str,
 ) -> Instant:
     """Publish a write through the gate.
 
@@ -69,14 +74,15 @@ def commit(
     checked.
     Crash: before the head is taken nothing is visible; after it the write is committed.
     """
-    assignment, mine = begun.assignment, begun.assignment.done(begun.time, stats)
-    schema_then = _schema_then(ref, assignment)  # what needs no lock is done before it is taken
+    assignment, mine = begun.assignment, begun.assignment.describe_result(begun.time, stats)
+    # What needs no lock is done before it is taken.
+    planned_schema = _planned_schema_json(ref, assignment)
     guard = KeyGuard(ref, assignment, begun.time, stats, engine)
 
     def prepare_metadata() -> CommitMetadata:
         _refuse_changed(ref)
         others = check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
-        schema = rebase_schema(mine, schema_json, others, planned_on=schema_then)
+        schema = rebase_schema(mine, schema_json, others, planned_on=planned_schema)
         guard.refuse_collisions(others)
         return _metadata(ref, begun, stats, schema)
 
@@ -88,8 +94,8 @@ def commit(
         try:
             with transaction(ref, "commit") as txn:
                 return publish(txn, begun.attempt, prepare_metadata)
-        except LookOutside as due:
-            unseen = due.others
+        except LookOutside as search:
+            unseen = search.others
         except LeaseLost as error:  # nothing was decided: all is asked again under a new lock
             locks_left -= 1
             if error.is_taken_back or not locks_left:
@@ -104,25 +110,25 @@ def _refuse_changed(ref: TableRef) -> None:
         raise TableChanged(f"the table was changed while it was written to: {error}") from error
 
 
-def _schema_then(ref: TableRef, assignment: Assignment) -> str | None:
+def _planned_schema_json(ref: TableRef, assignment: Assignment) -> str | None:
     """The table's schema when the write was planned; None for a table that had none yet."""
     schema = without_meta_fields(assignment.snapshot.schema)
     return avro_from_arrow(schema, ref.properties.name) if schema.names else None
 
 
 def _metadata(
-    ref: TableRef, begun: Begun, stats: Sequence[WriteStat], schema_json: str
+    ref: TableRef, begun: BegunWrite, stats: Sequence[WriteStat], schema_json: str
 ) -> CommitMetadata:
-    written = by_partition(stats)
+    write_stats = by_partition(stats)
     extra = {SCHEMA_KEY: schema_json, WRITER_KEY: str(ref.env.ids.process())}
     operation = begun.assignment.operation
     if begun.replaces:
         return ReplaceCommitMetadata(
-            partition_to_write_stats=written,
+            partition_to_write_stats=write_stats,
             extra_metadata=extra,
             operation_type=operation,
             partition_to_replace_file_ids=begun.assignment.replaced,
         )
     return CommitMetadata(
-        partition_to_write_stats=written, extra_metadata=extra, operation_type=operation
+        partition_to_write_stats=write_stats, extra_metadata=extra, operation_type=operation
     )

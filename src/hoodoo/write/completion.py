@@ -15,32 +15,36 @@ from hoodoo.timeline.resolve_unknown import create_once
 __all__ = [
     "Completion",
     "Digest",
-    "complete",
     "delete_completions",
     "load_completion",
     "load_completions",
+    "record_completion",
 ]
 
 
-def complete(env: Env, instant: InstantTime, epoch: int, done: Completion) -> Completion:
+def record_completion(
+    env: Env, instant: InstantTime, epoch: int, completion: Completion
+) -> Completion:
     """Say that a handle is done; tells which attempt of it was the first to say so.
 
     Raises `OutcomeUnknown`: then it may have been this one.
     Order: the marker, put-if-absent.
     Crash: whoever runs the handle again returns what the marker says.
     """
-    path = paths.completion(instant, epoch, done.handle)
+    path = paths.completion(instant, epoch, completion.handle)
     try:
-        create_once(env, path, encode_completion(done))
+        create_once(env, path, encode_completion(completion))
     except AlreadyExists:
-        winner = load_completion(env, instant, epoch, done.handle)
-        return winner or done  # gone meanwhile: the instant has ended, as this one will find out
-    return done
+        winner = load_completion(env, instant, epoch, completion.handle)
+        return (
+            winner or completion
+        )  # gone meanwhile: the instant has ended, as this one will find out
+    return completion
 
 
 def load_completion(env: Env, instant: InstantTime, epoch: int, handle: str) -> Completion | None:
     """What a handle wrote, if it is done."""
-    return _read(env, paths.completion(instant, epoch, handle))
+    return _read_completion(env, paths.completion(instant, epoch, handle))
 
 
 def load_completions(env: Env, instant: InstantTime, epoch: int) -> Mapping[str, Completion]:
@@ -49,12 +53,12 @@ def load_completions(env: Env, instant: InstantTime, epoch: int) -> Mapping[str,
     For those who carry on with a plan whose executor died: what it finished need not be done
     again, if the files are there.
     """
-    found = {}
+    completions = {}
     for entry in env.storage.list(paths.completion_directory(instant, epoch)):
-        completion = _read(env, entry.path)
+        completion = _read_completion(env, entry.path)
         if completion is not None:
-            found[completion.handle] = completion
-    return found
+            completions[completion.handle] = completion
+    return completions
 
 
 def delete_completions(env: Env, instant: InstantTime) -> None:
@@ -66,7 +70,7 @@ def delete_completions(env: Env, instant: InstantTime) -> None:
     delete_files(env, [entry.path for entry in env.storage.list(directory, recursive=True)])
 
 
-def _read(env: Env, path: str) -> Completion | None:
+def _read_completion(env: Env, path: str) -> Completion | None:
     try:
         data = env.storage.read(path)
     except NotFound:

@@ -1,7 +1,7 @@
 """A bulk insert whose parts run in processes that know nothing of each other.
 
 One process begins it, others write its rows, one commits it or gives it up. What they share is a
-`Detached`, which is pickled, and the heartbeat file: whoever is at work on the write beats. In
+`DetachedWrite`, which is pickled, and the heartbeat file: whoever is at work on the write beats. In
 between nobody does, so that a pause as long as the heartbeat's expiry is the end of the write.
 """
 
@@ -31,19 +31,19 @@ from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.assignment import Assignment, Target
-from hoodoo.write.begin import Begun, begin
+from hoodoo.write.begin import BegunWrite, begin
 from hoodoo.write.bulk import HASH, StreamTask, write_stream
 from hoodoo.write.commit import WriteTotals, commit
 from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import context_of, tidy_up
+from hoodoo.write.execute import build_context, delete_markers_and_heartbeat
 from hoodoo.write.finalize import finalize
-from hoodoo.write.prepare import checked_table, prepare
+from hoodoo.write.prepare import check_table, prepare
 
 log = logging.getLogger("hoodoo.write")
 
 
 @dataclass(frozen=True)
-class Detached:
+class DetachedWrite:
     """A write that has begun, on its way from process to process."""
 
     instant: Instant
@@ -63,7 +63,7 @@ class Detached:
         return Attempt(self.instant, heartbeat)
 
 
-def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
+def begin_detached(ref: TableRef, incoming: pa.Schema) -> DetachedWrite:
     """Begin a bulk insert of rows of this schema, for others to carry it on.
 
     What is wrong with their columns is found here.
@@ -71,19 +71,19 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> Detached:
     Order: that of `begin`.
     Crash: a pending instant without files, whose heartbeat ages.
     """
-    refuse_options(ref.given, ref.properties, ref.uri, OperationType.BULK_INSERT)
+    refuse_options(ref.options, ref.properties, ref.uri, OperationType.BULK_INSERT)
     ref = reopen_for_writing(ref)
     _refuse_unsuited(ref)
     recover_before_write(ref)
     snapshot = Target.load(ref).snapshot
-    _, schema = prepare(ref, checked_table(incoming.empty_table()), snapshot.schema)
+    _, schema = prepare(ref, check_table(incoming.empty_table()), snapshot.schema)
     # The file groups that are there matter no more, and need not travel.
     assignment = Assignment(OperationType.BULK_INSERT, replace(snapshot, groups=()), schema)
     begun = begin(ref, assignment)
     heartbeat = begun.attempt.heartbeat
     heartbeat.stop()
-    context = context_of(ref, begun, repeats=True)
-    return Detached(begun.attempt.instant, heartbeat.body, assignment, context)
+    context = build_context(ref, begun, repeats=True)
+    return DetachedWrite(begun.attempt.instant, heartbeat.body, assignment, context)
 
 
 def _refuse_unsuited(ref: TableRef) -> None:
@@ -101,7 +101,7 @@ def _refuse_unsuited(ref: TableRef) -> None:
 
 
 def write_rows(
-    write: Detached, batches: Iterable[pa.RecordBatch], *, number: int, attempt: int
+    write: DetachedWrite, batches: Iterable[pa.RecordBatch], *, number: int, attempt: int
 ) -> tuple[WriteStat, ...]:
     """Write one part of the rows, as users give them; `number` tells the parts apart.
 
@@ -112,19 +112,19 @@ def write_rows(
     """
     heartbeat = resume(write.ref, write.instant.requested_time, write.beat, phase="write")
     try:
-        keyed = (_keyed(write.context, batch) for batch in batches if batch.num_rows)
-        return write_stream(StreamTask(write.context, number, attempt), keyed)
+        prepared = (_prepare_batch(write.context, batch) for batch in batches if batch.num_rows)
+        return write_stream(StreamTask(write.context, number, attempt), prepared)
     finally:
         heartbeat.stop()
 
 
-def _keyed(context: WriteContext, batch: pa.RecordBatch) -> pa.Table:
+def _prepare_batch(context: WriteContext, batch: pa.RecordBatch) -> pa.Table:
     """Rows in the schema of the table, with what `write_stream` wants beside them."""
-    incoming, _ = prepare(context.ref, checked_table(batch), context.schema)
+    incoming, _ = prepare(context.ref, check_table(batch), context.schema)
     return incoming.rows.append_column(HASH, text_hashes(incoming.keys))
 
 
-def commit_detached(write: Detached, stats: Sequence[WriteStat], engine: Engine) -> Instant:
+def commit_detached(write: DetachedWrite, stats: Sequence[WriteStat], engine: Engine) -> Instant:
     """Commit a write all of whose rows are written, or roll it back.
 
     Order: heartbeat; then as `execute` does: finalize, gate, leftovers.
@@ -136,7 +136,7 @@ def commit_detached(write: Detached, stats: Sequence[WriteStat], engine: Engine)
     except HeartbeatLost:
         abandon_detached(write)
         raise
-    begun = Begun(write.attempt(heartbeat), write.assignment)
+    begun = BegunWrite(write.attempt(heartbeat), write.assignment)
     try:
         epoch, schema_json = write.context.epoch, write.context.schema_json
         stats = finalize(ref.env, time, stats, epoch=epoch, repeats=True)
@@ -148,13 +148,13 @@ def commit_detached(write: Detached, stats: Sequence[WriteStat], engine: Engine)
     except BaseException:
         abandon(ref, begun.attempt)
         raise
-    tidy_up(ref, begun, repeats=True)
+    delete_markers_and_heartbeat(ref, begun, repeats=True)
     operation, totals = write.assignment.operation.value, WriteTotals.of(stats)
     log.info("committed time=%s operation=%s %s", time, operation, totals)
     return completed
 
 
-def abandon_detached(write: Detached) -> None:
+def abandon_detached(write: DetachedWrite) -> None:
     """Roll back a write that failed, unless it was committed all the same.
 
     Whoever tried to commit it may not know how that ended: the head does.

@@ -19,17 +19,20 @@ from hoodoo.model.stats import WriteStat
 from hoodoo.table.strays import strays_of
 from hoodoo.timeline.load import load_rollback_targets
 from hoodoo.timeline.timeline import Timeline
-from hoodoo.write.completion import complete, load_completion
+from hoodoo.write.completion import load_completion, record_completion
 from hoodoo.write.context import WriteContext
 from hoodoo.write.finalize import read_final
 from hoodoo.write.outputs import Outputs
 
 Stats = tuple[WriteStat, ...]
-Made = tuple[Stats, Digest | None]
+HandleOutput = tuple[Stats, Digest | None]
 
 
 def write_once(
-    outputs: Outputs, handle: str, make: Callable[[], Made], digest: Callable[[], Digest | None]
+    outputs: Outputs,
+    handle: str,
+    make: Callable[[], HandleOutput],
+    digest: Callable[[], Digest | None],
 ) -> Stats:
     """Have a handle's files made and published, unless another attempt has done it already.
 
@@ -48,43 +51,43 @@ def write_once(
             stats, _ = make()
             outputs.publish()
             return stats
-        recorded = _recorded(context, outputs.index)
-        if recorded is not None:
-            return recorded
-        winner = _completion(context, handle)
+        final_stats = _load_final_stats(context, outputs.index)
+        if final_stats is not None:
+            return final_stats
+        winner = _load_winner(context, handle)
         if winner is not None:
-            return _agreed(context, winner, digest())
-        stats, given = make()
-        winner = _completion(context, handle)
+            return _adopt_stats(context, winner, digest())
+        stats, input_digest = make()
+        winner = _load_winner(context, handle)
         if winner is not None:
-            return _agreed(context, winner, given)
+            return _adopt_stats(context, winner, input_digest)
         if _is_over(context):
-            raise _late(context)
+            raise _late_error(context)
         outputs.publish()
-        return _settled(outputs, Completion(handle, given, stats))
+        return _claim_completion(outputs, Completion(handle, input_digest, stats))
 
 
-def _settled(outputs: Outputs, mine: Completion) -> Stats:
+def _claim_completion(outputs: Outputs, mine: Completion) -> Stats:
     """Decide between this attempt, whose files are published, and others."""
     context = outputs.context
-    winner = complete(context.ref.env, context.requested_time, context.epoch, mine)
+    winner = record_completion(context.ref.env, context.requested_time, context.epoch, mine)
     if winner != mine:
         outputs.withdraw()
-        return _agreed(context, winner, mine.digest)
+        return _adopt_stats(context, winner, mine.digest)
     if _is_unwanted(context, outputs.paths):
         outputs.withdraw()
-        raise _late(context)
+        raise _late_error(context)
     return mine.stats
 
 
-def _recorded(context: WriteContext, index: int) -> Stats | None:
+def _load_final_stats(context: WriteContext, index: int) -> Stats | None:
     """What a handle that runs after its write was finalized is to return; None if it was not."""
     final = read_final(context.ref.env, context.requested_time)
     if final is None or final.epoch < context.epoch:
         return None
     fails = context.ref.config.get(FAIL_ON_FINALIZE_MARKER)
     if final.stats is None or final.epoch > context.epoch or fails:
-        raise _late(context)
+        raise _late_error(context)
     return tuple(stat for stat in final.stats if _index_of(stat) == index)
 
 
@@ -95,16 +98,17 @@ def _index_of(stat: WriteStat) -> int | None:
     return int(parsed.token.partition("-")[0]) if parsed and parsed.token else None
 
 
-def _completion(context: WriteContext, handle: str) -> Completion | None:
+def _load_winner(context: WriteContext, handle: str) -> Completion | None:
     return load_completion(context.ref.env, context.requested_time, context.epoch, handle)
 
 
-def _agreed(context: WriteContext, winner: Completion, given: Digest | None) -> Stats:
+def _adopt_stats(context: WriteContext, winner: Completion, input_digest: Digest | None) -> Stats:
     """What another attempt wrote, if it was given the same rows."""
-    if given is not None and winner.digest is not None and given != winner.digest:
+    if input_digest is not None and winner.digest is not None and input_digest != winner.digest:
         raise CommitFailed(
             f"instant {context.requested_time}: the input of the write is not deterministic: two "
-            f"attempts of {winner.handle} were given different rows ({winner.digest}, {given})"
+            f"attempts of {winner.handle} were given different rows "
+            f"({winner.digest}, {input_digest})"
         )
     return winner.stats
 
@@ -131,23 +135,23 @@ def _is_unwanted(context: WriteContext, files: Sequence[str]) -> bool:
     timeline = ref.load_timeline()
     if _is_open(context, timeline):
         return False
-    found = timeline.find(time)
-    is_rolled_back = found is not None and found.is_pending
+    instant = timeline.find(time)
+    is_rolled_back = instant is not None and instant.is_pending
     return is_rolled_back or bool(strays_of(ref, timeline, time, files))
 
 
 def _is_open(context: WriteContext, timeline: Timeline) -> bool:
     """Whether the instant can still be committed: pending, and nobody rolls it back."""
     time = context.requested_time
-    found = timeline.find(time)
-    if found is None or not found.is_pending:
+    instant = timeline.find(time)
+    if instant is None or not instant.is_pending:
         return False
     later = [other for other in timeline.pending if other.requested_time > time]
     paths = context.ref.properties.timeline
     return time not in load_rollback_targets(context.ref.env, paths, later)
 
 
-def _late(context: WriteContext) -> CommitFailed:
+def _late_error(context: WriteContext) -> CommitFailed:
     return CommitFailed(
         f"instant {context.requested_time} has been finalized, or has ended: "
         "an attempt that comes too late writes nothing"

@@ -18,15 +18,15 @@ from hoodoo.model.instant import Instant
 from hoodoo.model.stats import WriteStat
 from hoodoo.recovery.recover import abandon
 from hoodoo.table.read import slice_reads
-from hoodoo.table.read_rule import SliceRead, rule_of
+from hoodoo.table.read_rule import SliceRead, build_read_rule
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assignment import Assignment
-from hoodoo.write.begin import Begun, begin
+from hoodoo.write.begin import BegunWrite, begin
 from hoodoo.write.commit import CommitResult, WriteTotals, commit
 from hoodoo.write.completion import delete_completions
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, WriteContext, announce_all, run_handle
-from hoodoo.write.plan import Planned
+from hoodoo.write.plan import PlannedWrite
 
 log = logging.getLogger("hoodoo.write")
 
@@ -70,7 +70,7 @@ def execute(
     except BaseException:
         abandon(ref, begun.attempt)  # the stage has no task running any more
         raise
-    tidy_up(ref, begun, repeats=engine.repeats)
+    delete_markers_and_heartbeat(ref, begun, repeats=engine.repeats)
     assert completed.completion_time is not None
     totals = WriteTotals.of(stats)
     log.info(
@@ -84,12 +84,12 @@ def execute(
 
 
 def _write_and_commit(
-    ref: TableRef, begun: Begun, stage: Stage, engine: Engine, phases: Phases
+    ref: TableRef, begun: BegunWrite, stage: Stage, engine: Engine, phases: Phases
 ) -> tuple[Instant, Sequence[WriteStat]]:
     heartbeat = begun.attempt.heartbeat
     with phases.timed("write"):
         heartbeat.phase = "write"
-        context = context_of(ref, begun, repeats=engine.repeats)
+        context = build_context(ref, begun, repeats=engine.repeats)
         stats = stage(context)
     heartbeat.check()  # whoever lost the instant need not go on
     with phases.timed("finalize"):
@@ -101,7 +101,7 @@ def _write_and_commit(
     return completed, stats
 
 
-def tidy_up(ref: TableRef, begun: Begun, *, repeats: bool) -> None:
+def delete_markers_and_heartbeat(ref: TableRef, begun: BegunWrite, *, repeats: bool) -> None:
     """The write is committed: what is left of it is harmless, and a sweep takes it.
 
     The finalize marker stays: tasks that come late look for it, and the sweep for their files.
@@ -116,13 +116,13 @@ def tidy_up(ref: TableRef, begun: Begun, *, repeats: bool) -> None:
         begun.attempt.heartbeat.end()
 
 
-def local_stage(planned: Planned, engine: Engine) -> Stage:
+def local_stage(planned: PlannedWrite, engine: Engine) -> Stage:
     """The stage of a write whose rows are at hand: a handle for each file group, on the engine."""
 
     def write(context: WriteContext) -> list[WriteStat]:
         tasks = [
             HandleTask(context, write, planned.changes[write.index], read)
-            for write, read in previous_reads(planned.assignment, context)
+            for write, read in read_previous_slices(planned.assignment, context)
         ]
         if not engine.repeats:  # else each attempt has files of its own to announce
             tasks = announce_all(tasks)
@@ -131,7 +131,7 @@ def local_stage(planned: Planned, engine: Engine) -> Stage:
     return write
 
 
-def previous_reads(
+def read_previous_slices(
     assignment: Assignment, context: WriteContext
 ) -> Iterator[tuple[FileGroupWrite, SliceRead | None]]:
     """Each file group to write, with how to read what it holds so far."""
@@ -142,7 +142,7 @@ def previous_reads(
         yield write, read
 
 
-def context_of(ref: TableRef, begun: Begun, *, repeats: bool) -> WriteContext:
+def build_context(ref: TableRef, begun: BegunWrite, *, repeats: bool) -> WriteContext:
     """What all handles of a write share, once it has its instant."""
     assignment, attempt = begun.assignment, begun.attempt.heartbeat.body
     full = with_meta_fields(assignment.schema)
@@ -153,7 +153,7 @@ def context_of(ref: TableRef, begun: Begun, *, repeats: bool) -> WriteContext:
         schema=assignment.schema,
         schema_json=avro_from_arrow(assignment.schema, ref.properties.name),
         # Old rows are read in the schema of the new file.
-        read_rule=rule_of(ref.properties, full, tuple(full.names)),
+        read_rule=build_read_rule(ref.properties, full, tuple(full.names)),
         epoch=attempt.epoch,
         repeats=repeats,
         write_id=f"{begun.time}/{attempt.owner}",

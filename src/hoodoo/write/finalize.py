@@ -36,8 +36,8 @@ def finalize(
     Crash: fewer strays; the finalize marker is swept.
     """
     etag = _begin(env, instant, epoch) if repeats else ""
-    check_written(env, stats)
-    strays = sorted(load_markers(env, instant).paths - _named(stats))
+    check_files(env, stats)
+    strays = sorted(load_markers(env, instant).paths - _named_paths(stats))
     for path in strays:
         delete_surely(env, path)
     if strays:
@@ -72,7 +72,7 @@ def _begin(env: Env, instant: InstantTime, epoch: int) -> str:
     return replace_once(env, path, data, if_match=etag)
 
 
-def check_written(env: Env, stats: Sequence[WriteStat]) -> None:
+def check_files(env: Env, stats: Sequence[WriteStat]) -> None:
     """Check that every file that the commit will name exists with its size."""
     for stat in stats:
         assert stat.path is not None
@@ -86,7 +86,7 @@ def check_written(env: Env, stats: Sequence[WriteStat]) -> None:
             )
 
 
-def _named(stats: Sequence[WriteStat]) -> set[str]:
+def _named_paths(stats: Sequence[WriteStat]) -> set[str]:
     """Base and log files, and the change records that were written beside them."""
-    named = {stat.path for stat in stats if stat.path is not None}
-    return named.union(*(stat.cdc_stats or () for stat in stats))
+    paths = {stat.path for stat in stats if stat.path is not None}
+    return paths.union(*(stat.cdc_stats or () for stat in stats))

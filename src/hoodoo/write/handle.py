@@ -19,14 +19,14 @@ from hoodoo.model.names import BaseFileName, LogFileName, MarkerKind, MarkerName
 from hoodoo.model.paths import join
 from hoodoo.model.stats import RuntimeStats, WriteStat
 from hoodoo.rows.merge import Changes
-from hoodoo.table.merged import deleted_keys
+from hoodoo.table.merged import find_deleted_keys
 from hoodoo.table.read_rule import SliceRead
 from hoodoo.write.base_files import BaseFiles
 from hoodoo.write.context import WriteContext
-from hoodoo.write.exactly_once import Made, write_once
+from hoodoo.write.exactly_once import HandleOutput, write_once
 from hoodoo.write.log_file import encode_changes
 from hoodoo.write.merging import Merging, rows_to_add
-from hoodoo.write.meta_columns import with_meta
+from hoodoo.write.meta_columns import add_meta_columns
 from hoodoo.write.outputs import Outputs
 
 __all__ = ["Digest", "HandleTask", "WriteContext", "announce_all", "run_handle"]
@@ -99,7 +99,7 @@ def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:
     """
     outputs = task.outputs()
 
-    def make() -> Made:
+    def make() -> HandleOutput:
         clock = task.context.ref.env.clock
         started = clock.monotonic()
         stats = _make(task, outputs)
@@ -130,11 +130,11 @@ def _resurrects(task: HandleTask) -> bool:
     previous, changes = task.previous, task.changes
     if previous is None or not previous.slice.logs or not previous.rule.merge.by_event_time:
         return False
-    gone = deleted_keys(previous)
-    if not len(gone):
+    deleted = find_deleted_keys(previous)
+    if not len(deleted):
         return False
     rows = changes.keys.filter(pa.array(~changes.deleted))
-    return bool(pc.any(pc.is_in(rows, value_set=gone)).as_py())
+    return bool(pc.any(pc.is_in(rows, value_set=deleted)).as_py())
 
 
 def _runtime(kind: WriteKind, took_ms: int) -> RuntimeStats:
@@ -164,7 +164,7 @@ def _create(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
         return []
     outputs.ensure_partition(group.partition)
     files = BaseFiles(outputs, group, MarkerKind.CREATE, rolls_over=task.write.rolls_over)
-    files.write(with_meta(task.context, rows, group.partition, index=outputs.index, first=0))
+    files.write(add_meta_columns(task.context, rows, group.partition, index=outputs.index, first=0))
     return [file.as_insert(group.partition) for file in files.end()]
 
 

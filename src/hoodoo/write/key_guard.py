@@ -29,7 +29,7 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.model.slices import Visibility, file_groups
 from hoodoo.model.stats import WriteStat
 from hoodoo.rows import merge
-from hoodoo.table.read_rule import SliceRead, read_base, rule_of
+from hoodoo.table.read_rule import SliceRead, build_read_rule, read_base
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assignment import Assignment
 
@@ -62,7 +62,7 @@ class KeyGuard:
         Needs: a Txn; `others` are all that were completed since this write was planned. Raises
         `WriteConflict`, and `LookOutside` to have the search done without the lock, twice at most.
         """
-        places = self._places()
+        places = self._partitions_to_check()
         unseen = [
             other
             for other in others
@@ -77,42 +77,46 @@ class KeyGuard:
 
     def look(self, others: Sequence[Other]) -> None:
         """Look for this write's new keys in what these others added. Raises `WriteConflict`."""
-        keys = self._colliding(others)
+        keys = self._find_collisions(others)
         if keys:
-            named = ", ".join(map(repr, keys[:_KEYS_NAMED]))
+            examples = ", ".join(map(repr, keys[:_KEYS_NAMED]))
             more = f" and {len(keys) - _KEYS_NAMED} more" if len(keys) > _KEYS_NAMED else ""
             raise WriteConflict(
-                f"write {self.time} inserts keys that others inserted meanwhile: {named}{more}. "
+                f"write {self.time} inserts keys that others inserted meanwhile: {examples}{more}. "
                 f"Nothing of it is visible: {TRY_AGAIN}",
                 instant=self.time,
                 others=tuple(other.time for other in others if other.added),
             )
         self._seen.update(other.time for other in others)
 
-    def _colliding(self, others: Sequence[Other]) -> list[str]:
-        mine = self._inserted()
-        seen = _visibility(others)
+    def _find_collisions(self, others: Sequence[Other]) -> list[str]:
+        mine = self._inserted_files()
+        visibility = _visibility(others)
         tasks = [
-            _Overlap(self._read(slice_, seen), tuple(near))
+            _Overlap(self._slice_read(slice_, visibility), tuple(near))
             for slice_ in added_slices(others)
-            if (near := _near(mine, slice_.group.partition, is_global=index_of(self.ref).is_global))
+            if (
+                near := _files_to_compare(
+                    mine, slice_.group.partition, is_global=index_of(self.ref).is_global
+                )
+            )
         ]
-        found = self.engine.map(find_overlap, tasks)
-        return sorted({key for keys in found for key in keys.to_pylist()})
+        collisions = self.engine.map(find_overlap, tasks)
+        return sorted({key for keys in collisions for key in keys.to_pylist()})
 
-    def _places(self) -> set[PartitionPath] | None:
+    def _partitions_to_check(self) -> set[PartitionPath] | None:
         """Where a second row of a key would be one too many; None is everywhere."""
-        inserted = self._inserted()
+        inserted = self._inserted_files()
         if index_of(self.ref).is_global and inserted:
             return None
         return set(inserted)
 
-    def _inserted(self) -> Mapping[PartitionPath, list[_Inserted]]:
+    def _inserted_files(self) -> Mapping[PartitionPath, list[_InsertedFile]]:
         """The base files with new keys, if the write promises to insert each key once."""
         if not _promises(self.ref, self.assignment.operation):
             return {}
         before = {slice_.group: slice_ for slice_ in self.assignment.snapshot.slices()}
-        found: dict[PartitionPath, list[_Inserted]] = {}
+        files: dict[PartitionPath, list[_InsertedFile]] = {}
         for stat in self.stats:
             place, name = stat.partition_path, stat.file_name
             if not stat.num_inserts or stat.is_log or place is None or not name or not stat.file_id:
@@ -120,17 +124,21 @@ class KeyGuard:
             file = parse_data_file(place, name, stat.file_size_in_bytes)
             assert isinstance(file, BaseFile)
             old = before.get(FileGroupId(place, stat.file_id))
-            read = self._read(old, self.assignment.snapshot.visibility) if old is not None else None
-            found.setdefault(place, []).append(_Inserted(file, read))
-        return found
+            read = (
+                self._slice_read(old, self.assignment.snapshot.visibility)
+                if old is not None
+                else None
+            )
+            files.setdefault(place, []).append(_InsertedFile(file, read))
+        return files
 
-    def _read(self, slice_: FileSlice, visibility: Visibility) -> SliceRead:
-        rule = rule_of(self.ref.properties, with_meta_fields(pa.schema([])), (RECORD_KEY,))
+    def _slice_read(self, slice_: FileSlice, visibility: Visibility) -> SliceRead:
+        rule = build_read_rule(self.ref.properties, with_meta_fields(pa.schema([])), (RECORD_KEY,))
         return SliceRead(self.ref.env, slice_, rule, visibility)
 
 
 @dataclass(frozen=True, slots=True)
-class _Inserted:
+class _InsertedFile:
     """A base file of this write with new keys, and the slice whose keys are not new."""
 
     file: BaseFile
@@ -142,31 +150,31 @@ class _Overlap:
     """A slice that others added, and files of mine that may have the same keys."""
 
     theirs: SliceRead
-    mine: tuple[_Inserted, ...]
+    mine: tuple[_InsertedFile, ...]
 
 
 def find_overlap(task: _Overlap) -> pa.Array:
     """Keys that are new in both: what engines run."""
-    found = [pa.array([], pa.string())]
+    overlaps = [pa.array([], pa.string())]
     for inserted in task.mine:
-        both = find_keys(task.theirs, _keys_in(task.theirs, inserted.file))
+        both = find_keys(task.theirs, _read_file_keys(task.theirs, inserted.file))
         if len(both) and inserted.before is not None:
             known = find_keys(inserted.before, both)
             both = both.filter(pc.invert(pc.is_in(both, value_set=known)))
-        found.append(both)
-    return pa.concat_arrays(found)
+        overlaps.append(both)
+    return pa.concat_arrays(overlaps)
 
 
-def _keys_in(like: SliceRead, file: BaseFile) -> pa.Array:
+def _read_file_keys(like: SliceRead, file: BaseFile) -> pa.Array:
     rows = read_base(like.env, file, like.rule, pa.schema([(RECORD_KEY, pa.string())]))
     return merge.one_array(rows.column(RECORD_KEY))
 
 
-def _near(
-    mine: Mapping[PartitionPath, list[_Inserted]], place: PartitionPath, *, is_global: bool
-) -> list[_Inserted]:
+def _files_to_compare(
+    mine: Mapping[PartitionPath, list[_InsertedFile]], place: PartitionPath, *, is_global: bool
+) -> list[_InsertedFile]:
     if is_global:
-        return [each for found in mine.values() for each in found]
+        return [each for files in mine.values() for each in files]
     return mine.get(place, [])
 
 
@@ -184,12 +192,12 @@ def added_slices(others: Sequence[Other]) -> list[FileSlice]:
     may have been cleaned, as may the files of groups that were replaced.
     """
     completed = [other for other in others if other.instant.is_completed]
-    gone = {
+    replaced = {
         group for other in completed for group, how in other.touches.items() if how is Touch.REPLACE
     }
     files = [file for other in completed for file in other.added]
     groups = file_groups(files, _visibility(completed), by_completion=True)
-    return [group.latest for group in groups if group.id not in gone]
+    return [group.latest for group in groups if group.id not in replaced]
 
 
 def _visibility(others: Sequence[Other]) -> Visibility:

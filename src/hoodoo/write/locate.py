@@ -32,7 +32,7 @@ _NONE: Positions = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedRows:
     """The destination of each incoming row, by position. A key may have several.
 
     `leaving`: rows whose keys go away from a destination, to the partition of the row.
@@ -47,36 +47,38 @@ class Located:
         both = dict.fromkeys((*self.rows, *self.leaving))
         return {d: len(self.rows.get(d, _NONE)) + len(self.leaving.get(d, _NONE)) for d in both}
 
-    def only(self, present: AbstractSet[Destination]) -> Located:
+    def only(self, present: AbstractSet[Destination]) -> LocatedRows:
         """Without destinations that are not there yet."""
         return replace(self, rows={d: r for d, r in self.rows.items() if d in present})
 
-    def without_new(self, unwanted: Flags, present: AbstractSet[Destination]) -> Located:
+    def without_new(self, unwanted: Flags, present: AbstractSet[Destination]) -> LocatedRows:
         """Without rows that are unwanted where their key is in no file group."""
         rows = {d: r if d in present else r[~unwanted[r]] for d, r in self.rows.items()}
-        return replace(self, rows=_filled(rows))
+        return replace(self, rows=_drop_empty(rows))
 
-    def routed(self, routes: Sequence[Route]) -> dict[int, Positions]:
+    def route(self, routes: Sequence[Route]) -> dict[int, Positions]:
         """The rows of each file group, by the number of its write."""
-        return _routed(self.rows, routes)
+        return _route_rows(self.rows, routes)
 
-    def routed_away(self, routes: Sequence[Route]) -> dict[int, Positions]:
+    def route_leaving(self, routes: Sequence[Route]) -> dict[int, Positions]:
         """The rows whose keys leave each file group, by the number of its write."""
-        return _routed(self.leaving, routes)
+        return _route_rows(self.leaving, routes)
 
 
-def _routed(rows: Mapping[Destination, Positions], routes: Sequence[Route]) -> dict[int, Positions]:
+def _route_rows(
+    rows: Mapping[Destination, Positions], routes: Sequence[Route]
+) -> dict[int, Positions]:
     shares: dict[int, list[Positions]] = {}
     for route in routes:
-        found = rows.get(route.destination, _NONE)
-        first, end = (len(found) * share // route.of for share in (route.first, route.end))
-        shares.setdefault(route.write, []).append(found[first:end])
-    return {write: np.concatenate(found) for write, found in shares.items()}
+        positions = rows.get(route.destination, _NONE)
+        first, end = (len(positions) * share // route.of for share in (route.first, route.end))
+        shares.setdefault(route.write, []).append(positions[first:end])
+    return {write: np.concatenate(positions) for write, positions in shares.items()}
 
 
-def locate_new(index: Index, incoming: Incoming) -> Located:
+def locate_new(index: Index, incoming: Incoming) -> LocatedRows:
     """Rows that are new whatever keys there are: inserts."""
-    return Located(_by_label(index, incoming, [None]), {})
+    return LocatedRows(_locate_by_label(index, incoming, [None]), {})
 
 
 def locate(
@@ -86,7 +88,7 @@ def locate(
     *,
     deletes: bool = False,
     in_all_partitions: bool = False,
-) -> Located:
+) -> LocatedRows:
     """The destinations of rows by their keys, in the row's partition or in all of them.
 
     With `deletes`, keys that are nowhere or were deleted before have no destination.
@@ -95,15 +97,15 @@ def locate(
     if not index.searches_files:
         places = [slice_.group.partition for slice_ in snapshot.slices()]
         unique = [*dict.fromkeys(places)] if in_all_partitions else [None]
-        found = Located(_by_label(index, incoming, unique), {})
-        return found.only(index.destinations(snapshot.slices()).keys()) if deletes else found
+        by_label = LocatedRows(_locate_by_label(index, incoming, unique), {})
+        return by_label.only(index.destinations(snapshot.slices()).keys()) if deletes else by_label
     slices, matches = _search(snapshot, index, incoming, engine, anywhere=in_all_partitions)
     if index.compares_ordering and not in_all_partitions:
         newer = _find_newer(snapshot, incoming, slices, matches, engine)
         matches = replace(matches, newer=newer)
     targets = keep_alive(matches) if deletes else index.choose(matches)
-    located = _to_slices(index, slices, targets)
-    return located if deletes else _with_new(located, incoming, targets)
+    located = _locate_targets(index, slices, targets)
+    return located if deletes else _add_new_rows(located, incoming, targets)
 
 
 def _search(
@@ -112,21 +114,27 @@ def _search(
     """Which of the incoming keys each slice has; `anywhere`: rows do not tell their partition."""
     slices, every = snapshot.slices(), np.arange(incoming.num_rows, dtype=np.int64)
     if anywhere or index.is_global:
-        asked = {slice_.group.partition: every for slice_ in slices}
-        keys = dict.fromkeys(asked, incoming.keys)
+        rows_by_partition = {slice_.group.partition: every for slice_ in slices}
+        keys = dict.fromkeys(rows_by_partition, incoming.keys)
     else:
         by_text = positions_by_text(incoming.partitions)
-        asked = {PartitionPath(place): rows for place, rows in by_text.items()}
-        slices = [slice_ for slice_ in slices if slice_.group.partition in asked]
-        keys = {place: incoming.keys.take(pa.array(rows)) for place, rows in asked.items()}
+        rows_by_partition = {PartitionPath(place): rows for place, rows in by_text.items()}
+        slices = [slice_ for slice_ in slices if slice_.group.partition in rows_by_partition]
+        keys = {
+            place: incoming.keys.take(pa.array(rows)) for place, rows in rows_by_partition.items()
+        }
     reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
-    found = engine.map(_Search(index.search, keys), reads)
+    matches_by_slice = engine.map(_Search(index.search, keys), reads)
     parts = [(_NONE, _NONE, np.zeros(0, bool), np.zeros(0, bool))]
-    for number, (slice_, (positions, alive)) in enumerate(zip(slices, found, strict=True)):
-        rows = asked[slice_.group.partition][positions]
+    for number, (slice_, (positions, alive)) in enumerate(
+        zip(slices, matches_by_slice, strict=True)
+    ):
+        rows = rows_by_partition[slice_.group.partition][positions]
         own = np.ones(len(rows), bool)
         if index.is_global and not anywhere:
-            own = _numpy(pc.equal(incoming.partitions.take(pa.array(rows)), slice_.group.partition))
+            own = _to_numpy(
+                pc.equal(incoming.partitions.take(pa.array(rows)), slice_.group.partition)
+            )
         parts.append((rows, np.full(len(rows), number, np.int64), alive, own))
     rows, numbers, alive, own = (np.concatenate(each) for each in zip(*parts, strict=True))
     return slices, Matches(rows, numbers, alive, own, newer=np.zeros(len(rows), bool))
@@ -144,11 +152,11 @@ class _Search:
 
     def __call__(self, read: SliceRead) -> tuple[Positions, Flags]:
         keys = self.keys[read.slice.group.partition]
-        found = self.search(read, keys)
-        present = np.flatnonzero(are_in(keys, found.present))
-        if found.live is None:
+        matches = self.search(read, keys)
+        present = np.flatnonzero(are_in(keys, matches.present))
+        if matches.live is None:
             return present, np.ones(len(present), bool)
-        return present, are_in(keys.take(pa.array(present)), found.live)
+        return present, are_in(keys.take(pa.array(present)), matches.live)
 
 
 def _find_newer(
@@ -164,15 +172,17 @@ def _find_newer(
     away = np.flatnonzero(matches.alive & ~matches.own)
     ordering = merge.ordering_columns(incoming.rows, rule)
     read = read_rule(snapshot, columns=[RECORD_KEY, *ordering_roots(snapshot.schema, rule)])
-    asked = _positions_by_code(matches.slices[away], away)
+    entries_by_slice = _positions_by_code(matches.slices[away], away)
     tasks = []
-    for number, entries in asked.items():
+    for number, entries in entries_by_slice.items():
         rows = pa.array(matches.rows[entries])
         (slice_read,) = slice_reads(snapshot, read, [slices[number]])
         values = tuple(column.take(rows) for column in ordering)
         tasks.append(_Compare(slice_read, incoming.keys.take(rows), values))
-    for entries, found in zip(asked.values(), engine.map(are_stored_newer, tasks), strict=True):
-        newer[entries] = found
+    for entries, are_newer in zip(
+        entries_by_slice.values(), engine.map(are_stored_newer, tasks), strict=True
+    ):
+        newer[entries] = are_newer
     return newer
 
 
@@ -199,19 +209,19 @@ def ordering_roots(schema: pa.Schema, rule: MergeRule) -> list[str]:
     return list(dict.fromkeys(f if f in schema.names else f.split(".")[0] for f in fields))
 
 
-def _to_slices(index: Index, slices: Sequence[FileSlice], targets: Targets) -> Located:
+def _locate_targets(index: Index, slices: Sequence[FileSlice], targets: Targets) -> LocatedRows:
     """The destinations of rows whose keys were found."""
     destinations = list(index.destinations(slices))
     goes = ~targets.deletes & (targets.slices != IN_NEW)
     by_slice = _positions_by_code(targets.slices[goes], targets.rows[goes])
     away = _positions_by_code(targets.slices[targets.deletes], targets.rows[targets.deletes])
-    return Located(
+    return LocatedRows(
         {destinations[number]: np.sort(rows) for number, rows in by_slice.items()},
         {destinations[number]: np.sort(rows) for number, rows in away.items()},
     )
 
 
-def _with_new(located: Located, incoming: Incoming, targets: Targets) -> Located:
+def _add_new_rows(located: LocatedRows, incoming: Incoming, targets: Targets) -> LocatedRows:
     """Rows without a target are new in their partition."""
     is_new = np.ones(incoming.num_rows, bool)
     is_new[targets.dropped] = False
@@ -223,24 +233,24 @@ def _with_new(located: Located, incoming: Incoming, targets: Targets) -> Located
     return replace(located, rows={**located.rows, **fresh})
 
 
-def _filled(rows: Mapping[Destination, Positions]) -> dict[Destination, Positions]:
-    return {destination: found for destination, found in rows.items() if len(found)}
+def _drop_empty(rows: Mapping[Destination, Positions]) -> dict[Destination, Positions]:
+    return {destination: positions for destination, positions in rows.items() if len(positions)}
 
 
-def _by_label(
+def _locate_by_label(
     index: Index, incoming: Incoming, places: Sequence[PartitionPath | None]
 ) -> dict[Destination, Positions]:
     """Rows by the label of their key, in each of these places; None is the row's own partition."""
     labels = index.labels(incoming.keys).dictionary_encode()
     texts, codes = labels.dictionary.to_pylist(), labels.indices.to_numpy()
-    found: dict[Destination, Positions] = {}
+    located: dict[Destination, Positions] = {}
     every = np.arange(incoming.num_rows, dtype=np.int64)
     for place in places:
         here = {place: every} if place is not None else positions_by_text(incoming.partitions)
         for partition, rows in here.items():
             for code, mine in _positions_by_code(codes[rows], rows).items():
-                found[Destination(PartitionPath(partition), texts[code])] = mine
-    return found
+                located[Destination(PartitionPath(partition), texts[code])] = mine
+    return located
 
 
 def positions_by_text(texts: pa.Array) -> dict[str, Positions]:
@@ -255,10 +265,10 @@ def positions_by_text(texts: pa.Array) -> dict[str, Positions]:
 def _positions_by_code(codes: npt.NDArray[Any], positions: Positions) -> dict[int, Positions]:
     """Positions by a code each, in order."""
     order = np.argsort(codes, kind="stable")
-    found, starts = np.unique(codes[order], return_index=True)
-    shares = np.split(positions[order], starts[1:]) if len(found) else []
-    return dict(zip(found.tolist(), shares, strict=True))
+    unique_codes, starts = np.unique(codes[order], return_index=True)
+    shares = np.split(positions[order], starts[1:]) if len(unique_codes) else []
+    return dict(zip(unique_codes.tolist(), shares, strict=True))
 
 
-def _numpy(flags: pa.Array) -> Flags:
+def _to_numpy(flags: pa.Array) -> Flags:
     return np.asarray(flags.to_numpy(zero_copy_only=False), bool)

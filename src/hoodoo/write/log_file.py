@@ -17,7 +17,7 @@ from hoodoo.format.schema import with_meta_fields
 from hoodoo.model.files import FileGroupId
 from hoodoo.rows.merge import Changes
 from hoodoo.write.context import WriteContext
-from hoodoo.write.meta_columns import named, with_meta
+from hoodoo.write.meta_columns import add_meta_columns, set_file_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ def encode_changes(
     blocks: list[Block] = []
     rows = changes.rows.filter(pc.invert(deleted))
     if rows.num_rows:
-        full = with_meta(context, rows, group.partition, index=index, first=1)
-        plain = named(full, group.file_id).cast(with_meta_fields(context.schema))
+        full = add_meta_columns(context, rows, group.partition, index=index, first=1)
+        plain = set_file_name(full, group.file_id).cast(with_meta_fields(context.schema))
         blocks.append(_data_block(context, plain, schema_json))
     keys = changes.keys.filter(deleted)
     if len(keys):

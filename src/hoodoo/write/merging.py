@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hoodoo.format.key_summary import KnownKeys
-from hoodoo.format.parquet import OpenParquet, known_keys, read_rows
+from hoodoo.format.parquet import OpenParquet, read_known_keys, read_rows
 from hoodoo.format.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes, Merger
-from hoodoo.table.merged import merged_pieces
-from hoodoo.table.read_rule import SliceRead, base_pieces, fitted, open_base
+from hoodoo.table.merged import read_merged_pieces
+from hoodoo.table.read_rule import SliceRead, fit_to_schema, open_base, read_base_pieces
 from hoodoo.write.context import WriteContext
-from hoodoo.write.meta_columns import repeated, stored_schema, with_meta
+from hoodoo.write.meta_columns import add_meta_columns, repeat, stored_schema
 
 _KEYS_AT_ONCE = 1_000_000
 _BYTES_AT_ONCE = 128 << 20
@@ -48,79 +48,79 @@ class Merging:
         `index` is that of the handle.
         """
         if not self.by_key:
-            yield from map(self._stored, self._pieces())
+            yield from map(self._to_stored_columns, self._pieces())
             new = rows_to_add(self.changes)
             self.inserted = new.num_rows
         else:
             merger = Merger(merge.collapse([self.changes]))
-            yield from self._staying(merger)
+            yield from self._surviving_rows(merger)
             new = merger.rest()
             counts = merger.counts()
             self.inserted, self.updated = counts["inserted"], counts["updated"]
             self.deleted = counts["deleted"]
         partition = self.previous.slice.group.partition
-        yield with_meta(self.context, new, partition, index=index, first=0)
+        yield add_meta_columns(self.context, new, partition, index=index, first=0)
 
-    def _staying(self, merger: Merger) -> Iterator[pa.Table]:
+    def _surviving_rows(self, merger: Merger) -> Iterator[pa.Table]:
         """The rows so far that no change replaces or deletes."""
         rule, base = self.context.read_rule, self.previous.slice.base
         if self.previous.slice.logs:
-            for rows in _together(self._pieces()):
-                yield self._stored(merger.keep(rows, rule.keys_of(rows), rule.merge))
+            for rows in _combine_pieces(self._pieces()):
+                yield self._to_stored_columns(merger.keep(rows, rule.keys_of(rows), rule.merge))
             return
         assert base is not None
         with open_base(self.previous.env, base) as file:
             for groups, start in _spans(file):
-                yield from self._staying_in(file, groups, start, merger)
+                yield from self._surviving_rows_in(file, groups, start, merger)
 
-    def _staying_in(
+    def _surviving_rows_in(
         self, file: OpenParquet, groups: list[int], start: int, merger: Merger
     ) -> Iterator[pa.Table]:
         """The same, of some row groups of a base file: keys decide before the rest is read."""
         rule, base = self.context.read_rule, self.previous.slice.base
         assert base is not None
-        deciding = rule.deciding()
-        heads = fitted(read_rows(file, deciding.names, groups), deciding)
+        deciding = rule.deciding_columns()
+        heads = fit_to_schema(read_rows(file, deciding.names, groups), deciding)
         stays = merger.stays(heads, rule.keys_of(heads), rule.merge)
         if len(groups) == file.metadata.num_row_groups and merger.keeps_keys():
-            self.keys = known_keys(file.metadata, self.context.parquet_options().bloom)
+            self.keys = read_known_keys(file.metadata, self.context.parquet_options().bloom)
         others = pa.schema([f for f in self._read_schema() if f.name not in deciding.names])
         fits = all(_size(file, group) <= _BYTES_AT_ONCE for group in groups)
-        for first, piece in base_pieces(file, base, others, groups=groups, whole=fits):
+        for first, piece in read_base_pieces(file, base, others, groups=groups, whole=fits):
             at, count = first - start, piece.num_rows
             head, mask = heads.slice(at, count), stays[at : at + count]
-            rows = self._stored(piece, head)
+            rows = self._to_stored_columns(piece, head)
             yield rows if mask.all() else rows.filter(pa.array(mask))
 
     def _pieces(self) -> Iterator[pa.Table]:
         """The rows so far, all of them."""
-        wanted, base = self._read_schema(), self.previous.slice.base
+        schema, base = self._read_schema(), self.previous.slice.base
         if self.previous.slice.logs:
-            yield from merged_pieces(self.previous, wanted)
+            yield from read_merged_pieces(self.previous, schema)
             return
         assert base is not None
         with open_base(self.previous.env, base) as file:
-            for _, rows in base_pieces(file, base, wanted, groups=None, whole=False):
+            for _, rows in read_base_pieces(file, base, schema, groups=None, whole=False):
                 yield rows
 
     def _read_schema(self) -> pa.Schema:
         return pa.schema([f for f in self.context.read_rule.schema if f.name not in _SAME_FOR_ALL])
 
-    def _stored(self, rows: pa.Table, *more: pa.Table) -> pa.Table:
+    def _to_stored_columns(self, rows: pa.Table, *more: pa.Table) -> pa.Table:
         """Columns of rows as base files get them."""
         partition = self.previous.slice.group.partition
-        found: Mapping[str, pa.ChunkedArray] = {
+        columns_by_name: Mapping[str, pa.ChunkedArray] = {
             name: table.column(name) for table in (rows, *more) for name in table.column_names
         }
         columns = []
         schema = stored_schema(self.context.schema)
         for name in schema.names:
             if name in _SAME_FOR_ALL:
-                columns.append(repeated(partition, rows.num_rows))
+                columns.append(repeat(partition, rows.num_rows))
             elif name == COMMIT_TIME:
-                columns.append(found[name].dictionary_encode())
+                columns.append(columns_by_name[name].dictionary_encode())
             else:
-                columns.append(found[name])
+                columns.append(columns_by_name[name])
         return pa.table(columns, schema=schema)
 
 
@@ -150,15 +150,15 @@ def _spans(file: OpenParquet) -> Iterator[tuple[list[int], int]]:
         yield groups, start
 
 
-def _together(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _combine_pieces(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Pieces put together to larger ones: looking keys up has a price for each."""
-    held: list[pa.Table] = []
-    held_bytes = 0
+    pending: list[pa.Table] = []
+    pending_bytes = 0
     for piece in pieces:
-        held.append(piece)
-        held_bytes += piece.nbytes
-        if held_bytes >= _BYTES_AT_ONCE:
-            yield pa.concat_tables(held)
-            held, held_bytes = [], 0
-    if held:
-        yield pa.concat_tables(held)
+        pending.append(piece)
+        pending_bytes += piece.nbytes
+        if pending_bytes >= _BYTES_AT_ONCE:
+            yield pa.concat_tables(pending)
+            pending, pending_bytes = [], 0
+    if pending:
+        yield pa.concat_tables(pending)

@@ -34,7 +34,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def with_meta(
+def add_meta_columns(
     context: WriteContext, rows: pa.Table, partition: PartitionPath, *, index: int, first: int
 ) -> pa.Table:
     """New rows, which bring their keys, with meta columns; the file's name comes with the file.
@@ -45,23 +45,23 @@ def with_meta(
     time, count = context.requested_time, rows.num_rows
     numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
     meta = [
-        repeated(time, count),
+        repeat(time, count),
         pc.binary_join_element_wise(_text(f"{time}_{index}_"), numbers, _text("")),
         rows.column(RECORD_KEY),
-        repeated(partition, count),
-        repeated("", count),
+        repeat(partition, count),
+        repeat("", count),
     ]
     data = [rows.column(field.name) for field in context.schema]
     return pa.table([*meta, *data], schema=stored_schema(context.schema))
 
 
-def named(rows: pa.Table, file_name: str) -> pa.Table:
+def set_file_name(rows: pa.Table, file_name: str) -> pa.Table:
     """Rows with the name of the file that they are in."""
     index = rows.schema.get_field_index(FILE_NAME)
-    return rows.set_column(index, rows.schema.field(index), repeated(file_name, rows.num_rows))
+    return rows.set_column(index, rows.schema.field(index), repeat(file_name, rows.num_rows))
 
 
-def repeated(value: str, count: int) -> pa.DictionaryArray:
+def repeat(value: str, count: int) -> pa.DictionaryArray:
     """A column with the same text in each row."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [value])
 

@@ -22,23 +22,23 @@ from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute, local_stage
 from hoodoo.write.locate import locate, locate_new
 from hoodoo.write.plan import plan
-from hoodoo.write.prepare import checked_table, combine, prepare, prepare_deletes
+from hoodoo.write.prepare import check_table, combine, prepare, prepare_deletes
 
 _COMBINE_KEYS: dict[OperationType, Key[bool]] = {OperationType.UPSERT: COMBINE_BEFORE_UPSERT}
 
 
-def write(ref: TableRef, operation: OperationType, given: Any, engine: Engine) -> CommitResult:
+def write(ref: TableRef, operation: OperationType, input_rows: Any, engine: Engine) -> CommitResult:
     """Carry an operation out on rows, on keys to delete, or on partitions to delete.
 
     Needs: `ref` was reopened for this write (`write.retry`).
     """
     match operation:
         case OperationType.DELETE:
-            return _delete(ref, given, engine)
+            return _delete(ref, input_rows, engine)
         case OperationType.DELETE_PARTITION:
-            return _delete_partitions(ref, given, engine)
+            return _delete_partitions(ref, input_rows, engine)
         case _:
-            return _write_rows(ref, operation, given, engine)
+            return _write_rows(ref, operation, input_rows, engine)
 
 
 def _write_rows(
@@ -47,7 +47,7 @@ def _write_rows(
     """Upsert, insert, or replace what is there."""
     phases, by_key = Phases(ref.env), operation is OperationType.UPSERT
     with phases.timed("prepare"):
-        table = checked_table(rows)
+        table = check_table(rows)
         target = Target.load(ref)
         incoming, schema = prepare(ref, table, target.snapshot.schema)
         is_global = by_key and target.index.is_global

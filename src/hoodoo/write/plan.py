@@ -14,12 +14,12 @@ from hoodoo.model.merge import MergeRule
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
 from hoodoo.write.assignment import Assignment, Target, assign
-from hoodoo.write.locate import Located
+from hoodoo.write.locate import LocatedRows
 from hoodoo.write.prepare import Incoming
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedWrite:
     """A planned write, and the rows of each file group by the number of its write."""
 
     assignment: Assignment
@@ -31,8 +31,8 @@ def plan(
     operation: OperationType,
     schema: pa.Schema,
     incoming: Incoming,
-    located: Located,
-) -> Planned:
+    located: LocatedRows,
+) -> PlannedWrite:
     """Share located rows out to the file groups that are written."""
     rule = target.ref.properties.merge
     if operation is OperationType.DELETE:
@@ -43,15 +43,15 @@ def plan(
         present = target.index.destinations(target.snapshot.slices()).keys()
         located = located.without_new(changes.deleted, present)
     assignment, assigned = assign(target, operation, schema, located.counts)
-    leaving = located.routed_away(assigned.routes)
-    chosen: dict[int, Changes] = {}
-    for write, rows in located.routed(assigned.routes).items():
-        chosen[write] = merge.take(changes, np.sort(rows))
+    leaving = located.route_leaving(assigned.routes)
+    changes_by_write: dict[int, Changes] = {}
+    for write, rows in located.route(assigned.routes).items():
+        changes_by_write[write] = merge.take(changes, np.sort(rows))
         if len(leaving[write]):
             keys = incoming.keys.take(pa.array(leaving[write]))
-            gone = merge.deletes(keys, changes.rows.schema, rule)
-            chosen[write] = merge.collapse([gone, chosen[write]])
-    return Planned(assignment, chosen)
+            leaving_keys = merge.deletes(keys, changes.rows.schema, rule)
+            changes_by_write[write] = merge.collapse([leaving_keys, changes_by_write[write]])
+    return PlannedWrite(assignment, changes_by_write)
 
 
 def upserts_of(rows: pa.Table, keys: pa.Array, rule: MergeRule) -> Changes:

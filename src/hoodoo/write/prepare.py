@@ -41,7 +41,7 @@ class Incoming:
         )
 
 
-def checked_table(rows: object) -> pa.Table:
+def check_table(rows: object) -> pa.Table:
     """The input as a table with distinct column names, valid text, and without meta columns."""
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
@@ -63,7 +63,7 @@ def refuse_duplicate_names(names: Iterable[str]) -> None:
         seen.add(name.lower())
 
 
-def evolved_schema(ref: TableRef, incoming: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
+def evolve_schema(ref: TableRef, incoming: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
     """The table's schema once rows of the incoming schema are written.
 
     Fails if they lack a key, partition or ordering column: it would count as null.
@@ -82,10 +82,10 @@ def schema_of_deletes(ref: TableRef, incoming: pa.Schema, table_schema: pa.Schem
     require_fields(incoming, keys.record_fields)
     fields = (*keys.record_fields, *keys.partition_fields, *order.ordering_fields)
     roots = {name for field in fields for name in (field, field.split(".")[0])}
-    known = [name for name in incoming.names if name in table_schema.names and name in roots]
-    stored = pa.schema([table_schema.field(name) for name in known])
+    names = [name for name in incoming.names if name in table_schema.names and name in roots]
+    stored = pa.schema([table_schema.field(name) for name in names])
     nullable = pa.schema([field.with_nullable(True) for field in stored])
-    evolve(nullable, pa.schema([incoming.field(name) for name in known]))
+    evolve(nullable, pa.schema([incoming.field(name) for name in names]))
     return stored
 
 
@@ -95,7 +95,7 @@ def prepare(ref: TableRef, rows: pa.Table, table_schema: pa.Schema) -> tuple[Inc
     Whatever is wrong with the rows is found here, before anything is written.
     """
     keys_rule, merge_rule = ref.properties.keys, ref.properties.merge
-    schema = evolved_schema(ref, normalise(rows.schema), table_schema)
+    schema = evolve_schema(ref, normalise(rows.schema), table_schema)
     rows = conform(rows, schema)
     keys = merge.one_array(record_keys(rows, keys_rule))
     partitions = merge.one_array(partition_paths(rows, keys_rule))
@@ -121,17 +121,19 @@ def combine(incoming: Incoming, rule: MergeRule, *, across_partitions: bool = Fa
     return incoming.take(merge.one_array(winners.rows.column("position")))
 
 
-def prepare_deletes(ref: TableRef, given: object, schema: pa.Schema) -> tuple[Incoming, bool]:
+def prepare_deletes(
+    ref: TableRef, rows_or_keys: object, schema: pa.Schema
+) -> tuple[Incoming, bool]:
     """Keys to delete, one each, and whether to look for them in all partitions.
 
     A table may hold, beside the key columns, the partition columns and the ordering columns;
     other columns are ignored.
     """
     rule = ref.properties.keys
-    if isinstance(given, pa.Table | pa.RecordBatch):
-        rows = checked_table(given)
+    if isinstance(rows_or_keys, pa.Table | pa.RecordBatch):
+        rows = check_table(rows_or_keys)
     else:
-        rows = _table_of_keys(ref, given, schema)
+        rows = _keys_to_table(ref, rows_or_keys, schema)
         if RECORD_KEY in rows.column_names:
             keys = merge.one_array(rows.column(RECORD_KEY))
             return Incoming(rows, keys, pa.repeat("", len(keys))), True
@@ -149,19 +151,19 @@ def prepare_deletes(ref: TableRef, given: object, schema: pa.Schema) -> tuple[In
     return combine(incoming, order), rule.is_partitioned and not has_partitions
 
 
-def _table_of_keys(ref: TableRef, given: object, schema: pa.Schema) -> pa.Table:
+def _keys_to_table(ref: TableRef, keys: object, schema: pa.Schema) -> pa.Table:
     """Keys given as a list: values of the key column, or ready-made texts of composite keys."""
-    if isinstance(given, pa.Array | pa.ChunkedArray):
-        given = given.to_pylist()
-    if isinstance(given, str) or not isinstance(given, Sequence):
+    if isinstance(keys, pa.Array | pa.ChunkedArray):
+        keys = keys.to_pylist()
+    if isinstance(keys, str) or not isinstance(keys, Sequence):
         raise InputError(
-            f"keys to delete must be a pyarrow.Table or a list, not {type(given).__name__}"
+            f"keys to delete must be a pyarrow.Table or a list, not {type(keys).__name__}"
         )
     rule = ref.properties.keys
     name = rule.record_fields[0]
     try:
         if rule.has_composite_keys:
-            return pa.table({RECORD_KEY: pc.unique(pa.array(given, pa.string()))})
-        return pa.table({name: pa.array(given, schema.field(name).type)})
+            return pa.table({RECORD_KEY: pc.unique(pa.array(keys, pa.string()))})
+        return pa.table({name: pa.array(keys, schema.field(name).type)})
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(f"these keys do not fit column {name}: {error}") from None

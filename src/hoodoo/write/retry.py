@@ -24,7 +24,7 @@ def run_with_retries(
     ref: TableRef, operation: OperationType, write: Callable[[TableRef], CommitResult]
 ) -> CommitResult:
     """Do a write on the table as it is now; each retry plans anew on the table as it is then."""
-    refuse_options(ref.given, ref.properties, ref.uri, operation)
+    refuse_options(ref.options, ref.properties, ref.uri, operation)
     retries, retry = ref.config.get(CONFLICT_RETRIES), 0
     present = reopen_for_writing(ref)
     recover_before_write(present)

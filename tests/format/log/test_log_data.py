@@ -64,7 +64,7 @@ def table(rows) -> pa.Table:
 ONE = table([("k", 1, "one", 1.5)])
 
 
-def stored(block: Block) -> Block:
+def to_stored(block: Block) -> Block:
     """The block as it comes back from a file."""
     found = read_blocks(encode_block(block))
     assert not found.corrupt
@@ -75,7 +75,7 @@ def stored(block: Block) -> Block:
 @given(ROWS)
 @pytest.mark.parametrize("make", [avro_block, cdc_block, parquet_block])
 def test_rows_round_trip(make, rows):
-    block = stored(make(table(rows), instant_time=NOW, schema_json=SCHEMA))
+    block = to_stored(make(table(rows), instant_time=NOW, schema_json=SCHEMA))
     assert block.instant_time == NOW
     assert block.schema_json == SCHEMA
     assert decode_data(block).equals(table(rows))
@@ -83,7 +83,7 @@ def test_rows_round_trip(make, rows):
 
 @pytest.mark.parametrize("make", [avro_block, parquet_block])
 def test_columns_are_picked_and_absent_ones_passed_over(make):
-    block = stored(make(ONE, instant_time=NOW, schema_json=SCHEMA))
+    block = to_stored(make(ONE, instant_time=NOW, schema_json=SCHEMA))
     picked = decode_data(block, columns=["price", "id", "no such column"])
     assert sorted(picked.column_names) == ["id", "price"]
     assert picked.select(["id", "price"]).to_pylist() == [{"id": 1, "price": 1.5}]
@@ -92,10 +92,10 @@ def test_columns_are_picked_and_absent_ones_passed_over(make):
 def test_extra_header_entries_are_kept():
     extra = {HeaderKey.IS_PARTIAL: "true", HeaderKey.RECORD_POSITIONS: "x"}
     for make in (avro_block, parquet_block):
-        block = stored(make(ONE, instant_time=NOW, schema_json=SCHEMA, extra=extra))
+        block = to_stored(make(ONE, instant_time=NOW, schema_json=SCHEMA, extra=extra))
         assert block.is_partial
         assert block.header[HeaderKey.RECORD_POSITIONS] == "x"
-    assert not stored(avro_block(ONE, instant_time=NOW, schema_json=SCHEMA)).is_partial
+    assert not to_stored(avro_block(ONE, instant_time=NOW, schema_json=SCHEMA)).is_partial
 
 
 def test_every_fixture_avro_block_is_written_back_identical(fixtures):
@@ -132,7 +132,7 @@ def test_every_fixture_parquet_block_has_the_columns_of_its_schema(fixtures):
                 again = parquet_block(
                     rows, instant_time=block.instant_time, schema_json=block.schema_json
                 )
-                assert decode_data(stored(again)).to_pylist() == rows.to_pylist()
+                assert decode_data(to_stored(again)).to_pylist() == rows.to_pylist()
                 seen += 1
     assert seen == 5
 
@@ -150,7 +150,7 @@ def test_parquet_blocks_carry_parquets_own_types_and_the_avro_schema():
     file = pq.ParquetFile(pa.BufferReader(block.content))
     assert file.metadata.row_group(0).column(0).compression == "GZIP"
     assert file.metadata.metadata == {b"parquet.avro.schema": SCHEMA.encode()}
-    decoded = decode_data(stored(block))
+    decoded = decode_data(to_stored(block))
     assert decoded.schema.metadata is None
     assert decoded.schema.field("text").type == pa.string()
     assert decoded.to_pylist() == rows.to_pylist()

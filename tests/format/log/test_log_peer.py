@@ -27,7 +27,7 @@ TABLE = "mor-avro/v9_txns_simple_nometa"
 AS_OF = "20260307135835748"  # before compaction, clustering and overwrites: the logs are merged
 
 
-def read(path: Path) -> list[dict[str, object]]:
+def read_by_peer(path: Path) -> list[dict[str, object]]:
     hudi = pytest.importorskip("hudi")
     options = hudi.HudiReadOptions().with_as_of_timestamp(AS_OF)
     batches = hudi.HudiTableBuilder.from_base_uri(path.as_uri()).build().read(options)
@@ -36,7 +36,7 @@ def read(path: Path) -> list[dict[str, object]]:
 
 
 @pytest.fixture
-def copied(unpack, tmp_path):
+def table_copy(unpack, tmp_path):
     path = tmp_path / "table"
     shutil.copytree(unpack(TABLE), path)
     return path
@@ -56,7 +56,7 @@ def rewrite(path: Path, change) -> int:
 
 
 @pytest.mark.parametrize("make", [avro_block, parquet_block])
-def test_rows_and_deletes_that_we_encode_are_read_by_hudi_rs(unpack, copied, make):
+def test_rows_and_deletes_that_we_encode_are_read_by_hudi_rs(unpack, table_copy, make):
     def change(block):
         if block.type is BlockType.DELETE:
             yield delete_block(decode_deletes(block), instant_time=block.instant_time)
@@ -64,16 +64,16 @@ def test_rows_and_deletes_that_we_encode_are_read_by_hudi_rs(unpack, copied, mak
             rows = decode_data(block)
             yield make(rows, instant_time=block.instant_time, schema_json=block.schema_json)
 
-    expected = read(unpack(TABLE))
-    assert rewrite(copied, change) == 5
-    assert read(copied) == expected
+    expected = read_by_peer(unpack(TABLE))
+    assert rewrite(table_copy, change) == 5
+    assert read_by_peer(table_copy) == expected
     found = {row["txn_id"]: row["_hoodie_commit_time"] for row in expected}
     assert sorted(found) == [f"TXN-00{n}" for n in (1, 3, 4, 6, 7, 8)]  # 2 and 5 are deleted
     assert found["TXN-001"] == "20260307135830801"  # updated in a log
 
 
 @pytest.mark.parametrize(("ts", "wins"), [(10**18, True), (0, False)])
-def test_the_ordering_value_of_a_delete_is_obeyed_by_hudi_rs(unpack, copied, ts, wins):
+def test_the_ordering_value_of_a_delete_is_obeyed_by_hudi_rs(unpack, table_copy, ts, wins):
     """With event time a delete wins if it is not older; Long 0 is a time like any other."""
 
     def change(block):
@@ -85,7 +85,7 @@ def test_the_ordering_value_of_a_delete_is_obeyed_by_hudi_rs(unpack, copied, ts,
         ours = deletes_of(deletes["record_key"], deletes["partition_path"], ordering)
         yield delete_block(ours, instant_time=block.instant_time)
 
-    before = {row["txn_id"] for row in read(unpack(TABLE))}
-    rewrite(copied, change)
-    after = {row["txn_id"] for row in read(copied)}
+    before = {row["txn_id"] for row in read_by_peer(unpack(TABLE))}
+    rewrite(table_copy, change)
+    after = {row["txn_id"] for row in read_by_peer(table_copy)}
     assert after - before == (set() if wins else {"TXN-002", "TXN-005"})

@@ -60,7 +60,7 @@ def decode_positions(text: str, *, count: int | None = None) -> Positions:
         raise FormatError("record positions are not base64") from None
     cursor = _Cursor(data)
     parts: list[Positions] = []
-    found = 0
+    total = 0
     last = -1
     for _ in range(cursor.number("<Q", least=8)):
         key = cursor.number("<I")
@@ -68,16 +68,16 @@ def decode_positions(text: str, *, count: int | None = None) -> Positions:
             raise FormatError("record positions: buckets out of order")
         last = key
         containers = _read_containers(cursor)
-        found += sum(container.cardinality for container in containers)
-        if found > (_MOST if count is None else count):
-            raise FormatError(f"record positions: {found} or more of them")
+        total += sum(container.cardinality for container in containers)
+        if total > (_MOST if count is None else count):
+            raise FormatError(f"record positions: {total} or more of them")
         for container in containers:
             lows = _read_values(cursor, container).astype(np.int64)
             parts.append(lows + ((key << 32) + (container.key << 16)))
-    if cursor.left:
-        raise FormatError(f"record positions: {cursor.left} bytes left over")
-    if count is not None and found != count:
-        raise FormatError(f"record positions: {found} for {count} records")
+    if cursor.remaining:
+        raise FormatError(f"record positions: {cursor.remaining} bytes left over")
+    if count is not None and total != count:
+        raise FormatError(f"record positions: {total} for {count} records")
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
@@ -127,18 +127,18 @@ class _Cursor:
         self._pos = 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         return len(self._data) - self._pos
 
     def number(self, form: str, *, least: int = 0) -> int:
         """The next number; if it counts things of at least `least` bytes, they must fit."""
         (value,) = struct.unpack(form, self.take(struct.calcsize(form)))
-        if value * least > self.left:
+        if value * least > self.remaining:
             raise FormatError(f"record positions: {value} parts do not fit")
         return int(value)
 
     def take(self, size: int) -> bytes:
-        if size > self.left:
+        if size > self.remaining:
             raise FormatError("record positions end too early")
         self._pos += size
         return self._data[self._pos - size : self._pos]

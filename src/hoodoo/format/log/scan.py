@@ -57,13 +57,13 @@ def scan_blocks(
                 invisible += 1
             else:
                 by_instant.setdefault(time, []).append(block)
-    order = _without_compacted(by_instant)
+    order = _drop_compacted(by_instant)
     live = tuple(block for time in order for block in by_instant[time])
     compacted = sum(map(len, by_instant.values())) - len(live)
     return LogScan(live, invisible, rolled_back, compacted)
 
 
-def _without_compacted(by_instant: dict[InstantTime, list[Block]]) -> list[InstantTime]:
+def _drop_compacted(by_instant: dict[InstantTime, list[Block]]) -> list[InstantTime]:
     """The instants whose blocks count, in the order in which they count."""
     earlier = set(by_instant)
     replaced_by: dict[InstantTime, InstantTime] = {}

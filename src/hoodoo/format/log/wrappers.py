@@ -251,7 +251,7 @@ def _encode_arrays(lists: pa.Array) -> list[bytes]:
         if not is_valid:
             out.append(varint(0))
             continue
-        chosen = items[starts[row] : starts[row + 1]]
-        count = varint(len(chosen)) if chosen else b""
-        out.append(b"".join([varint(1), count, *chosen, varint(0)]))
+        encoded_items = items[starts[row] : starts[row + 1]]
+        count = varint(len(encoded_items)) if encoded_items else b""
+        out.append(b"".join([varint(1), count, *encoded_items, varint(0)]))
     return out

@@ -22,7 +22,7 @@ from hoodoo.testing.sim.tables import EXPIRY_MS, SCHEMA, Write
 from hoodoo.testing.sim.trace import process_of
 from hoodoo.testing.sim.world import Action, World
 from hoodoo.write.detached import (
-    Detached,
+    DetachedWrite,
     abandon_detached,
     begin_detached,
     commit_detached,
@@ -66,7 +66,7 @@ class Append(OnCluster):
         super().__init__()
         self.ledger.writes[self.write.v] = self.write
         self._turn = _Turn.BEGIN
-        self._begun: Detached | None = None
+        self._begun: DetachedWrite | None = None
         self._stats: Sequence[WriteStat] = ()
 
     def setup(self, world: World) -> None:
@@ -144,7 +144,7 @@ class Append(OnCluster):
             env.clock.sleep(_LOOK_S)
         return self._turn is turn
 
-    def _at(self, env: Env) -> Detached:
+    def _at(self, env: Env) -> DetachedWrite:
         """The write as it arrives at a process."""
         assert self._begun is not None
         return replace(self._begun, context=moved(self._begun.context, env))
