@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -15,6 +16,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from hoodoo.errors import EngineFailed
+from hoodoo.spark.configure import recommended
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -55,6 +57,7 @@ def _conf(app: str, master: str, settings: Mapping[str, str]) -> SparkConf:
     spark_settings = {
         "spark.app.name": app,
         "spark.master": master,
+        **recommended(pyspark.__version__),
         **_SETTINGS,
         **here,
         **settings,

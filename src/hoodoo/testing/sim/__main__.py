@@ -16,7 +16,7 @@ from hoodoo.testing.sim.scenario import MakeScenario, Outcome, run
 from hoodoo.testing.sim.scenarios import scenarios
 from hoodoo.testing.sim.schedule import Script
 
-FLAWED = frozenset({"toy-naive-lock"})
+FLAWED = frozenset({"toy-naive-lock", "toy-leased-lock"})
 """Wrong on purpose: run only if asked for."""
 
 
