@@ -7,7 +7,8 @@ PYTEST := $(BIN)/python -m pytest
 APART := -n2 --dist loadfile
 # Not even imported by targets that run none of their tests.
 ELSEWHERE := $(addprefix --ignore=tests/,cluster compat)
-SLOW := $(addprefix --ignore=tests/,fuzz processes sim oracle/test_model.py)
+SLOW := $(addprefix --ignore=tests/,fuzz processes sim concurrency/test_locks_processes.py \
+	oracle/test_model.py write/test_index_histories.py)
 SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
