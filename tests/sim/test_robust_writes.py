@@ -45,7 +45,7 @@ def everyone_wins(patch: Patch) -> None:
     def mine(env: Any, instant: Any, epoch: int, done: Completion) -> Completion:
         return done
 
-    patch.setattr(once, "complete", mine)
+    patch.setattr(once, "record_completion", mine)
     patch.setattr(once, "load_completion", lambda *given: None)
 
 
@@ -57,7 +57,7 @@ def nobody_looks_again(patch: Patch) -> None:
 def nobody_looks_at_all(patch: Patch) -> None:
     """Nobody asks whether the write goes on without it."""
     nobody_looks_again(patch)
-    patch.setattr(once, "_recorded", lambda context, index: None)
+    patch.setattr(once, "_load_final_stats", lambda context, index: None)
     patch.setattr(once, "_is_over", lambda context: False)
 
 
