@@ -26,7 +26,7 @@ AVRO = {
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("city", pa.string())])
 
 
-def test_a_table_is_made_and_told(tmp_path: Path, hoodoo_cli) -> None:
+def test_create_makes_a_table_and_prints_its_place(tmp_path: Path, hoodoo_cli) -> None:
     place = tmp_path / "trips"
     ran = hoodoo_cli(
         *("create", place, "--schema", "id:long!, city:string, day:date, ts:timestamp"),
@@ -44,7 +44,7 @@ def test_a_table_is_made_and_told(tmp_path: Path, hoodoo_cli) -> None:
     assert table.schema.field("id").nullable is False
 
 
-def test_as_json(tmp_path: Path, hoodoo_cli) -> None:
+def test_create_prints_json(tmp_path: Path, hoodoo_cli) -> None:
     words = ("create", tmp_path / "t", "--schema", "id:long", "--record-key", "id", "--json")
     made = hoodoo_cli(*words, "--name", "other").json
     assert made["name"] == "other"
@@ -129,7 +129,7 @@ def test_no_text_breaks_the_parser(text: str) -> None:
     assert found.names
 
 
-def test_what_cannot_be_made(tmp_path: Path, hoodoo_cli) -> None:
+def test_invalid_tables_are_not_created(tmp_path: Path, hoodoo_cli) -> None:
     key = ("--record-key", "id")
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 and no more")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")

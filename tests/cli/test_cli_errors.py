@@ -59,11 +59,13 @@ def test_damaged_properties(command: str, content: bytes, place: Path, hoodoo_cl
         (("--as-of", "2024-13-01"), "neither an instant time"),
     ],
 )
-def test_bad_questions(words: tuple[str, ...], reason: str, place: Path, hoodoo_cli) -> None:
+def test_invalid_arguments_are_one_line_errors(
+    words: tuple[str, ...], reason: str, place: Path, hoodoo_cli
+) -> None:
     fails(hoodoo_cli("scan", place, *words), reason)
 
 
-def test_bad_options(place: Path, hoodoo_cli) -> None:
+def test_invalid_options_are_one_line_errors(place: Path, hoodoo_cli) -> None:
     key = "hoodie.parquet.small.file.limit"
     fails(hoodoo_cli("files", place, "--option", f"{key}=many"), key, "many")
     fails(hoodoo_cli("files", place, "--option", "aws_region=x"), "aws_region")

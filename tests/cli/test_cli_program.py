@@ -45,7 +45,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_answers_and_ends_well(place: Path) -> None:
+def test_program_answers_and_exits_with_0(place: Path) -> None:
     ran = program("timeline", place, "--json")
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert [one["operation"] for one in json.loads(ran.stdout)] == [
@@ -80,7 +80,7 @@ def test_output_is_utf8_in_any_locale(place: Path) -> None:
     assert "日本".encode() in ran.stdout
 
 
-def test_the_reader_may_leave(place: Path) -> None:
+def test_closed_output_pipe_is_no_error(place: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "scan", str(place), "--json"],
         stdout=subprocess.PIPE,

@@ -55,7 +55,7 @@ def leave_a_dead_lease(ref: TableRef) -> None:
     ref.env.storage.put(LOCK, encode(Lease(body.owner, body.valid_until_ms - 3_600_000)))
 
 
-def test_nobody_has_it(place: Path, hoodoo_cli) -> None:
+def test_free_lock_is_shown_as_free(place: Path, hoodoo_cli) -> None:
     assert hoodoo_cli("lock", "status", place).facts == {
         "provider": "storage",
         "place": LOCK,
@@ -65,7 +65,7 @@ def test_nobody_has_it(place: Path, hoodoo_cli) -> None:
     assert not (place / LOCK).exists()
 
 
-def test_who_has_it(place: Path, held_lock: Lock, hoodoo_cli) -> None:
+def test_held_lock_is_shown_with_its_holder(place: Path, held_lock: Lock, hoodoo_cli) -> None:
     me = SystemIds().process()
     facts = hoodoo_cli("lock", "status", place).facts
     assert facts["held"] == "yes"
@@ -88,7 +88,9 @@ def test_a_live_lease_is_not_broken(place: Path, held_lock: Lock, hoodoo_cli) ->
     held_lock.confirm()
 
 
-def test_unless_it_must(place: Path, ref: TableRef, held_lock: Lock, hoodoo_cli) -> None:
+def test_live_lease_is_broken_with_force(
+    place: Path, ref: TableRef, held_lock: Lock, hoodoo_cli
+) -> None:
     ran = hoodoo_cli("lock", "break", place, "--yes", "--force")
     assert ran.code == 0, ran.err
     assert ran.out.startswith(f"took the lock of {ref.uri} from ")
@@ -114,7 +116,9 @@ def test_a_dead_lease_is_broken(place: Path, ref: TableRef, hoodoo_cli) -> None:
 
 
 @pytest.mark.parametrize(("answer", "is_broken"), [("y\n", True), ("n\n", False), ("", False)])
-def test_it_asks(place: Path, ref: TableRef, answer: str, is_broken: bool) -> None:
+def test_break_asks_for_confirmation(
+    place: Path, ref: TableRef, answer: str, is_broken: bool
+) -> None:
     leave_a_dead_lease(ref)
     ran = CliRunner().invoke(app, ["lock", "break", str(place)], input=answer)
     assert ran.exit_code == (0 if is_broken else 1)

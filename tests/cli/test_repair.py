@@ -85,7 +85,7 @@ def test_a_dead_write_is_rolled_back_and_why(place: Path, hoodoo_cli) -> None:
     assert hoodoo_cli("scan", place, "--json", "--columns", "id").out == '{"id": 1}\n'
 
 
-def test_the_same_as_json(place: Path, hoodoo_cli) -> None:
+def test_recover_prints_json(place: Path, hoodoo_cli) -> None:
     instant = dead_upsert(place, rows(1, 2))
     files = files_of(place, instant)
     found = hoodoo_cli("recover", place, "--json").json
@@ -111,7 +111,7 @@ def test_silence_is_told_where_nothing_else_happened_since(place: Path, hoodoo_c
     assert f"dead: {WHO}; last heartbeat 70" in hoodoo_cli("recover", place).out
 
 
-def test_a_live_one_is_left_and_why(place: Path, hoodoo_cli) -> None:
+def test_live_write_is_left_with_the_reason(place: Path, hoodoo_cli) -> None:
     instant = upsert_and_die(place, rows(1, 2))
     make_older(place / paths.heartbeat(instant), EXPIRY_S - 100)
     first, reason = hoodoo_cli("recover", place).out.splitlines()
@@ -192,7 +192,7 @@ def test_what_a_finished_rollback_was_about_is_not_left(place: Path, hoodoo_cli)
     assert actions(place) == [("commit", "completed"), ("rollback", "completed")]
 
 
-def test_what_was_swept(place: Path, hoodoo_cli) -> None:
+def test_recover_prints_swept_files(place: Path, hoodoo_cli) -> None:
     instant = dead_upsert(place, rows(1, 2))
     (file,) = files_of(place, instant)
     data = (place / file).read_bytes()
@@ -244,7 +244,7 @@ def test_rollback_of_a_live_one_must_be_forced(place: Path, hoodoo_cli) -> None:
     assert not files_of(place, instant)
 
 
-def test_what_cannot_be_rolled_back(place: Path, hoodoo_cli) -> None:
+def test_rollback_of_unknown_or_completed_instants_fails(place: Path, hoodoo_cli) -> None:
     (done,) = open_ref(str(place)).load_timeline()
     before = data_files(place)
     for words in ((), ("--force",)):

@@ -77,7 +77,7 @@ def test_a_changed_byte_is_found(at: int, by: int) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"1", b'{"version":1}', b'{"version":1,"checksum":"","body":{}}']
 )
-def test_what_is_no_marker(data: bytes) -> None:
+def test_bytes_that_are_no_marker_are_a_format_error(data: bytes) -> None:
     for decode in (decode_completion, decode_final):
         with pytest.raises(FormatError):
             decode(data)

@@ -64,11 +64,11 @@ def test_what_apache_hudi_accepts(data: bytes, lease: Lease) -> None:
         b'{"expired":false,"validUntil":5,"owner":"\xff"}',
     ],
 )
-def test_other_bytes(data: bytes) -> None:
+def test_invalid_bytes_are_a_format_error(data: bytes) -> None:
     with pytest.raises(FormatError, match="lease"):
         decode(data)
 
 
 @given(st.builds(Lease, st.text(), st.integers(-(2**63), 2**63 - 1), st.booleans()))
-def test_there_and_back(lease: Lease) -> None:
+def test_lease_round_trips(lease: Lease) -> None:
     assert decode(encode(lease)) == lease

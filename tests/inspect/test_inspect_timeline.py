@@ -117,7 +117,7 @@ def test_an_odd_time_has_no_age_and_does_no_harm(place: Path) -> None:
     assert reports["123"].age_seconds is None
 
 
-def test_last_keeps_every_pending_one(place: Path) -> None:
+def test_last_limits_completed_instants_only(place: Path) -> None:
     touch(place, "20200101000000000.clustering.requested")
     touch(place, "20200102000000000.rollback.requested")
     touch(place, "20200102000000000.rollback.inflight")
@@ -213,7 +213,7 @@ def test_who_beats_while_we_look_is_not_silent() -> None:
     assert one.silent_seconds == 0
 
 
-def test_foreign_writers(place: Path) -> None:
+def test_writer_without_heartbeat_is_unknown_and_dead_once_silent(place: Path) -> None:
     for name in ("commit.requested", "inflight"):
         touch(place, f"20200102000000000.{name}")
     (one,) = report_timeline(open_place(place), last=0)

@@ -59,7 +59,7 @@ def conform_column(values: list[Any], source: pa.DataType, target: pa.DataType) 
     ],
     ids=str,
 )
-def test_promotions(
+def test_values_are_promoted_to_wider_types(
     values: list[Any], source: pa.DataType, target: pa.DataType, expected: list[Any]
 ) -> None:
     assert conform_column(values, source, target).to_pylist() == expected
@@ -81,7 +81,9 @@ def test_promotions(
     ],
     ids=str,
 )
-def test_moments(number: int, source: pa.DataType, target: pa.DataType, expected: int) -> None:
+def test_timestamps_keep_their_moment_in_other_units(
+    number: int, source: pa.DataType, target: pa.DataType, expected: int
+) -> None:
     made = conform_column([number], source, target)
     width = INT if target.bit_width == 32 else LONG
     assert made.view(width).to_pylist() == [expected]

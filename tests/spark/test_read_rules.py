@@ -35,7 +35,7 @@ def rule(*fields: str, **changes: object) -> KeyRule:
         ("", False),
     ],
 )
-def test_texts(path: str, told: bool) -> None:
+def test_text_paths_tell_values_unless_ambiguous(path: str, told: bool) -> None:
     assert tells_values(rule("s"), SCHEMA, PartitionPath(path)) is told
 
 
@@ -53,11 +53,11 @@ def test_texts(path: str, told: bool) -> None:
         ("n=1١", False),
     ],
 )
-def test_numbers(path: str, told: bool) -> None:
+def test_number_paths_tell_values_in_canonical_form_only(path: str, told: bool) -> None:
     assert tells_values(rule("n"), SCHEMA, PartitionPath(path)) is told
 
 
-def test_other_tables() -> None:
+def test_paths_of_other_types_and_generators_tell_no_values() -> None:
     day = PartitionPath("d=2026-01-01")
     assert tells_values(rule("d"), SCHEMA, day)
     assert not tells_values(rule("d"), SCHEMA, PartitionPath("d=20454"))

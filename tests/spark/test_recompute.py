@@ -39,16 +39,18 @@ def rows(spark: SparkSession, tmp_path: Path) -> DataFrame:
 
 
 @pytest.mark.parametrize("how", CHEAP)
-def test_what_is_cheap(rows: DataFrame, how: str) -> None:
+def test_file_scans_with_cheap_steps_are_cheap_to_recompute(rows: DataFrame, how: str) -> None:
     assert is_cheap(CHEAP[how](rows))
 
 
 @pytest.mark.parametrize("how", DEAR)
-def test_what_is_not(rows: DataFrame, how: str) -> None:
+def test_costly_steps_are_not_cheap_to_recompute(rows: DataFrame, how: str) -> None:
     assert not is_cheap(DEAR[how](rows))
 
 
-def test_other_sources_are_not(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
+def test_sources_other_than_files_are_not_cheap_to_recompute(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path
+) -> None:
     rows.write.json(str(tmp_path / "json"))
     assert not is_cheap(spark.read.json(str(tmp_path / "json")))
     assert not is_cheap(spark.createDataFrame(arrow(ROWS)))

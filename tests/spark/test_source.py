@@ -102,7 +102,9 @@ def load(spark: SparkSession, table: hoodoo.Table, **options: str) -> DataFrame:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_the_rows_of_the_table(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_source_reads_the_same_rows_as_to_arrow(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
     table = make(tmp_path, kind)
     same_rows(load(spark, table), table.to_arrow())
     table.insert(rows(0, 20, "sf"))
@@ -209,7 +211,7 @@ def test_columns_that_are_not_null(spark: SparkSession, strict: hoodoo.Table) ->
         (None, {"hoodie.index.type": "none"}, "hoodie.index.type='none'"),
     ],
 )
-def test_bad_questions(
+def test_invalid_read_options_fail_with_a_reason(
     spark: SparkSession, mor: hoodoo.Table, schema: str | None, options: dict[str, str], told: str
 ) -> None:
     reader = spark.read.format("hoodoo").options(**options)
@@ -274,7 +276,9 @@ def append(frame: DataFrame, table: hoodoo.Table, **options: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_appending(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_append_adds_rows_in_one_bulk_insert(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
     table = make(tmp_path, kind)
     expected = pa.concat_tables([rows(0, 30, "sf"), rows(30, 20, "la")])
     append(spark.createDataFrame(expected).repartition(3, "id"), table)
@@ -451,7 +455,7 @@ spark.stop()
 """
 
 
-def test_it_is_found_without_being_registered_and_bears_a_task_that_fails(
+def test_unregistered_source_is_found_and_survives_a_failed_task(
     tmp_path: Path, mor: hoodoo.Table
 ) -> None:
     here = str(Path(__file__).resolve().parents[1])

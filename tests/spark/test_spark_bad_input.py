@@ -240,7 +240,9 @@ BAD_COLUMNS: dict[str, tuple[Callable[[SparkSession], Any], type[HoodooError], l
 
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
 @pytest.mark.parametrize("what", BAD_VALUES)
-def test_bad_values(spark: SparkSession, tmp_path: Path, what: str, operation: str) -> None:
+def test_bad_values_fail_the_write_and_leave_nothing(
+    spark: SparkSession, tmp_path: Path, what: str, operation: str
+) -> None:
     rows, kind, words = BAD_VALUES[what]
     table = make(tmp_path / "t")
     expect_refusal(table, lambda: getattr(table, operation)(rows(spark)), kind, *words)
@@ -261,7 +263,9 @@ def test_bad_values_in_files(spark: SparkSession, tmp_path: Path, options: dict[
 
 
 @pytest.mark.parametrize("what", BAD_COLUMNS)
-def test_bad_columns(spark: SparkSession, tmp_path: Path, what: str) -> None:
+def test_bad_columns_fail_the_write_and_leave_nothing(
+    spark: SparkSession, tmp_path: Path, what: str
+) -> None:
     rows, kind, words = BAD_COLUMNS[what]
     table = make(tmp_path / "t")
     given = rows(spark)

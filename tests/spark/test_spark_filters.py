@@ -145,7 +145,9 @@ def far_away(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_filters(far_away: SparkSession, tables: dict[str, hoodoo.Table], kind: str) -> None:
+def test_spark_filters_find_the_same_rows_as_arrow(
+    far_away: SparkSession, tables: dict[str, hoodoo.Table], kind: str
+) -> None:
     table = tables[kind]
     frames = [
         table.read(far_away, columns=["id"], filter=condition).select(sf.lit(number), "id")
@@ -162,7 +164,9 @@ def test_filters(far_away: SparkSession, tables: dict[str, hoodoo.Table], kind: 
     assert not wrong
 
 
-def test_who_filters(spark: SparkSession, tables: dict[str, hoodoo.Table]) -> None:
+def test_only_filters_that_spark_lacks_are_left_to_arrow(
+    spark: SparkSession, tables: dict[str, hoodoo.Table]
+) -> None:
     for condition in FILTERS:
         frame = tables["cow"].read(spark, filter=condition)
         assert is_merged(frame) is any(part in str(condition) for part in BY_ARROW), condition

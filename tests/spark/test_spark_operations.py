@@ -452,7 +452,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("what", SETTINGS)
 @pytest.mark.parametrize("options", [{INDEX: "BLOOM"}, BUCKETS, GLOBAL], ids=str)
-def test_settings_of_the_session(
+def test_session_settings_do_not_change_what_is_written(
     spark: SparkSession, tmp_path: Path, what: str, options: dict[str, str]
 ) -> None:
     table = create(tmp_path / "t", "mor", options, "ts")

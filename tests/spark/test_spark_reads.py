@@ -65,7 +65,7 @@ def test_tables_of_apache_hudi_in_the_past(spark: SparkSession, unpack: Unpack) 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("ordering", ["ts", None])
-def test_a_history_of_writes(
+def test_spark_reads_the_same_rows_as_to_arrow_after_each_write(
     spark: SparkSession, tmp_path: Path, kind: str, ordering: str | None
 ) -> None:
     table = make(tmp_path, kind, ordering=ordering)
@@ -95,7 +95,9 @@ def test_a_history_of_writes(
     assert changed.count() == (2 if ordering else 3)
 
 
-def test_base_files_only(spark: SparkSession, tmp_path: Path) -> None:
+def test_read_optimized_reads_base_files_by_sparks_own_scan(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table = make(tmp_path, "mor")
     table.insert(rows(("a", "sf", 1, 1.0), ("b", "ny", 1, 2.0)))
     table.upsert(rows(("a", "sf", 2, 9.0)))
@@ -184,7 +186,7 @@ def test_schemas_that_grew(spark: SparkSession, tmp_path: Path, kind: str) -> No
     assert table.read(spark, columns=["note"]).count() == 3
 
 
-def test_what_cannot_be_asked(spark: SparkSession, tmp_path: Path) -> None:
+def test_reads_that_make_no_sense_fail_with_a_reason(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path, "cow")
     instant = table.insert(rows(("a", "sf", 1, 1.0))).instant
     for wrong in (None, "spark", 7):

@@ -72,7 +72,9 @@ def table_of(
 
 @pytest.mark.parametrize("hive", [True, False])
 @pytest.mark.parametrize("encoded", [True, False])
-def test_texts_in_paths(spark: SparkSession, tmp_path: Path, hive: bool, encoded: bool) -> None:
+def test_text_partition_values_come_back_and_prune_files(
+    spark: SparkSession, tmp_path: Path, hive: bool, encoded: bool
+) -> None:
     values = [*ODD, "a/b", "x//y", "/z"] if encoded else [*ODD, "a/b"]
     table = table_of(tmp_path / "t", pa.string(), values, **{HIVE: hive, ENCODED: encoded})
     frame = table.read(spark)
@@ -101,7 +103,7 @@ def test_texts_in_paths(spark: SparkSession, tmp_path: Path, hive: bool, encoded
     ],
     ids=str,
 )
-def test_types_in_paths(
+def test_partition_values_of_every_type_come_back(
     spark: SparkSession, tmp_path: Path, column: pa.DataType, values: list[Any]
 ) -> None:
     table = table_of(tmp_path / "t", column, values)

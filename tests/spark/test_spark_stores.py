@@ -22,7 +22,7 @@ def rows(first: int, last: int, v: float) -> pa.Table:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_s3(spark: SparkSession, s3: S3Server, kind: str) -> None:
+def test_spark_writes_and_reads_tables_on_s3(spark: SparkSession, s3: S3Server, kind: str) -> None:
     table = hoodoo.create_table(
         s3.uri(f"spark/{kind}"),
         schema=SCHEMA,

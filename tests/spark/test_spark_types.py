@@ -133,7 +133,7 @@ def test_a_time_of_day_is_left_out_or_refused(spark: SparkSession, tmp_path: Pat
 
 @given(schema=arrow_rows.SCHEMAS)
 @settings(max_examples=200)
-def test_schemas_there_and_back(schema: pa.Schema) -> None:
+def test_schemas_survive_the_round_trip_to_spark(schema: pa.Schema) -> None:
     try:
         there = spark_schema(schema)
     except Unsupported:

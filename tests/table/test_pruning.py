@@ -72,7 +72,9 @@ def opened_partitions(storage: TracedStorage) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_partitions(filter: str, days: list[str], kind: str) -> None:
+def test_partitions_that_cannot_match_are_not_opened(
+    filter: str, days: list[str], kind: str
+) -> None:
     ref, storage = table(kind)
     found = scan(ref, ENGINE, filter=filter)
     assert found.num_rows == 300 * len(days)
@@ -81,7 +83,7 @@ def test_partitions(filter: str, days: list[str], kind: str) -> None:
     assert listed == [f"day={day}" for day in days]
 
 
-def test_row_groups() -> None:
+def test_row_groups_that_cannot_match_are_pruned() -> None:
     ref, _ = table()
     from hoodoo.format.parquet import open_parquet, row_groups_that_may_match
     from hoodoo.model.predicate import parse_filter

@@ -33,7 +33,7 @@ def values(table: pa.Table) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_points_in_time(tmp_path: Path, kind: str) -> None:
+def test_reads_as_of_any_point_in_time_see_the_rows_of_then(tmp_path: Path, kind: str) -> None:
     table = make(tmp_path, kind)
     first = table.insert(rows(a=1, b=1))
     second = table.upsert(rows(a=2, c=2))
@@ -47,7 +47,7 @@ def test_points_in_time(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("as_of", ["yesterday", "2026-99-01", "123", ""])
-def test_bad_points_in_time(tmp_path: Path, as_of: str) -> None:
+def test_invalid_points_in_time_are_refused(tmp_path: Path, as_of: str) -> None:
     table = make(tmp_path, "cow")
     with pytest.raises(InputError):
         table.to_arrow(as_of=as_of)

@@ -75,7 +75,9 @@ BAD_ROWS = {
 
 @pytest.mark.parametrize("what", list(BAD_ROWS))
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert", "insert_overwrite"])
-def test_bad_rows(tmp_path: Path, what: str, operation: str) -> None:
+def test_bad_rows_fail_the_write_and_leave_nothing(
+    tmp_path: Path, what: str, operation: str
+) -> None:
     table = make(tmp_path, options={"hoodie.datasource.write.hive_style_partitioning": False})
     table.insert(row(id="before"))
     before = sorted(p.name for p in tmp_path.rglob("*"))
@@ -239,7 +241,7 @@ BAD_TABLES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", list(BAD_TABLES))
-def test_bad_tables(tmp_path: Path, what: str) -> None:
+def test_bad_table_definitions_are_refused(tmp_path: Path, what: str) -> None:
     with pytest.raises((InputError, ConfigError)) as caught:
         make(tmp_path, **BAD_TABLES[what])
     assert "\n" not in str(caught.value)

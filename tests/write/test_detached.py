@@ -221,7 +221,7 @@ def test_a_row_without_a_key_is_no_row() -> None:
     assert fleet.data_files() == []
 
 
-def test_it_travels_as_a_pickle(tmp_path: Path) -> None:
+def test_detached_write_survives_pickling(tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     hoodoo.create_table(place, schema=SCHEMA, record_key="id")
     hoodoo.open_table(place).insert(rows(k0=0))

@@ -76,7 +76,9 @@ def collisions(
 
 
 @pytest.mark.parametrize("bloom", [True, False])
-def test_keys_in_new_base_files(table: HandMade, planned_on: Timeline, bloom: bool) -> None:
+def test_keys_that_others_inserted_into_new_base_files_collide(
+    table: HandMade, planned_on: Timeline, bloom: bool
+) -> None:
     table.commit(at(60), at(61), table.base(group(2), at(60), {"c": 1, "d": 1}, bloom=bloom))
     assert collisions(table, planned_on, sf=["d", "x", "c"]) == ["c", "d"]
     assert collisions(table, planned_on, sf=["a", "b", "x"]) == []  # those were there before
@@ -84,7 +86,7 @@ def test_keys_in_new_base_files(table: HandMade, planned_on: Timeline, bloom: bo
     assert collisions(table, planned_on) == []
 
 
-def test_keys_in_logs_of_new_and_old_groups(table: HandMade, planned_on: Timeline) -> None:
+def test_keys_that_others_inserted_into_logs_collide(table: HandMade, planned_on: Timeline) -> None:
     """Apache Hudi inserts into log files where its index can find them."""
     table.commit(
         at(60), at(61), table.log(group(1), at(60), {"c": 1}), table.log(group(2), at(60), {"d": 1})
@@ -92,7 +94,9 @@ def test_keys_in_logs_of_new_and_old_groups(table: HandMade, planned_on: Timelin
     assert collisions(table, planned_on, sf=["c", "d", "e", "b"]) == ["c", "d"]
 
 
-def test_keys_that_moved_on(table: HandMade, planned_on: Timeline) -> None:
+def test_keys_in_rewritten_compacted_or_clustered_files_collide(
+    table: HandMade, planned_on: Timeline
+) -> None:
     """Rewritten, compacted, clustered: the files that they came in may be cleaned by now."""
     base, log = table.base(group(2), at(60), {"c": 1}), table.log(group(3), at(60), {"d": 1})
     table.commit(at(60), at(61), base, log, table.base(group(4), at(60), {"e": 1}))
@@ -112,7 +116,7 @@ def test_keys_that_moved_on(table: HandMade, planned_on: Timeline) -> None:
     assert collisions(table, planned_on, sf=["c", "d", "e", "f"]) == ["c", "d", "e"]
 
 
-def test_keys_that_are_gone_again(table: HandMade, planned_on: Timeline) -> None:
+def test_keys_deleted_again_do_not_collide(table: HandMade, planned_on: Timeline) -> None:
     table.commit(at(60), at(61), table.base(group(2), at(60), {"c": 1, "d": 1}))
     table.commit(at(62), at(63), table.base(group(3), at(62), {"e": 1}))
     table.commit(at(64), at(65), table.base(group(2), at(64), {"d": 1}, after=at(60)))
@@ -206,7 +210,9 @@ class PicklingEngine:
         return [pickle.loads(pickle.dumps(task))(pickle.loads(pickle.dumps(i))) for i in items]
 
 
-def test_the_search_travels(table: HandMade, planned_on: Timeline) -> None:
+def test_search_for_collisions_is_pickled_to_the_engine(
+    table: HandMade, planned_on: Timeline
+) -> None:
     table.commit(at(60), at(61), table.base(group(2), at(60), {"c": 1}))
     others = load_others(table.txn(), ConflictStrategy.SIMPLE, MINE, planned_on)
     found = guard(table, planned_on, engine=PicklingEngine(), sf=["c"])

@@ -76,7 +76,7 @@ def test_the_operations_of_a_write_are_those_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("at", range(len(STEPS)))
-def test_a_write_that_dies(at: int) -> None:
+def test_crashed_write_leaves_what_the_page_says(at: int) -> None:
     world = fleet()
     known = {i.requested_time for i in world.machine("look").ref.load_timeline()}
     north = world.machine("north")
@@ -166,7 +166,7 @@ def cut_off(medic: Machine) -> None:
 
 @pytest.mark.parametrize("what", MEANWHILE)
 @pytest.mark.parametrize("where", LATE)
-def test_an_attempt_that_is_held_up(where: str, what: str) -> None:
+def test_delayed_attempt_ends_as_the_page_says(where: str, what: str) -> None:
     expected = LATE[where][MEANWHILE.index(what)]
     world = fleet()
     driver, late = Driver.begin(world), world.machine("late")

@@ -147,7 +147,7 @@ def _split_by_write(batches: Iterable[Any]) -> Iterator[tuple[int, pa.Table]]:
         numbers = rows.column(WRITE)
         for number in pc.unique(numbers).to_pylist():
             if number is None:
-                raise InputError("rows that were not there when the write was planned")
+                raise InputError("the rows changed after the write was planned: some rows are new")
             mine = pc.equal(numbers, number)
             yield number, rows if pc.all(mine).as_py() else rows.filter(mine)
 
