@@ -47,7 +47,7 @@ def everyone_wins(patch: Patch) -> None:
     def mine(env: Any, instant: Any, epoch: int, done: Completion) -> Completion:
         return done
 
-    patch.setattr(exactly_once, "complete", mine)
+    patch.setattr(exactly_once, "record_completion", mine)
     patch.setattr(exactly_once, "load_completion", lambda *args: None)
 
 
@@ -59,7 +59,7 @@ def nobody_looks_again(patch: Patch) -> None:
 def nobody_looks_at_all(patch: Patch) -> None:
     """Nobody asks whether the write goes on without it."""
     nobody_looks_again(patch)
-    patch.setattr(exactly_once, "_recorded", lambda context, index: None)
+    patch.setattr(exactly_once, "_load_final_stats", lambda context, index: None)
     patch.setattr(exactly_once, "_is_over", lambda context: False)
 
 
