@@ -107,7 +107,7 @@ def test_takeover_fails_if_the_owner_beats_after_the_look() -> None:
             heartbeat.beat()
 
     traced = TracedStorage(ref.env.storage, before=meanwhile)
-    with pytest.raises(HeartbeatLost, match="moved"):
+    with pytest.raises(HeartbeatLost, match="its heartbeat changed"):
         take_over(
             replace(ref, env=replace(ref.env, storage=traced)), heartbeat.instant, kind="test"
         )

@@ -183,7 +183,8 @@ def take_over(ref: TableRef, instant: InstantTime, *, kind: str) -> Heartbeat:
     try:
         etag = replace_once(env, path, json_object.encode(body), if_match=version.etag)
     except PreconditionFailed:
-        raise HeartbeatLost(f"instant {instant} moved while it was being taken over") from None
+        reason = "its heartbeat changed while it was being taken over, so its writer may live"
+        raise HeartbeatLost(f"instant {instant}: {reason}") from None
     return _start_heartbeat(env, instant, body, etag=etag, sent_at=sent_at)
 
 

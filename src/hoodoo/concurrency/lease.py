@@ -149,20 +149,20 @@ class LeaseLock:
 
     def confirm(self) -> None:
         if not self._renewals.enter(self._terms.publish_ms / 1000):
-            raise self._make_lost_error("a renewal does not come to an end")
+            raise self._lost_error("a renewal does not come to an end")
         try:
             self._renew()
         except (StorageError, FormatError) as error:
-            raise self._make_lost_error(f"it could not be renewed: {error}") from error
+            raise self._lost_error(f"it could not be renewed: {error}") from error
         finally:
             self._renewals.leave()
 
     def check(self) -> None:
         own = self._own_lease
         if own is None:
-            raise self._make_lost_error("it is not held")
+            raise self._lost_error("it is not held")
         if self._age_ms(own) > self._terms.publish_ms:
-            raise self._make_lost_error("it was not confirmed in time")
+            raise self._lost_error("it was not confirmed in time")
 
     def ensure(self) -> None:
         own = self._own_lease
@@ -221,7 +221,7 @@ class LeaseLock:
                     self._env.clock.sleep(2 * publish_budget_ms(owner.lease_ms) / 1000)
                 self.release()
                 return self._make_holder(version)
-        raise PreconditionFailed(self._terms.path, "the lock changes hands all the time")
+        raise PreconditionFailed(self._terms.path, "the lock changed hands at every try; try again")
 
     def _read_lock(self, *, damaged_is_foreign: bool = False) -> LockVersion | None:
         """The object as it is now; a version that we know is only looked at, not read again."""
@@ -282,11 +282,11 @@ class LeaseLock:
         """Extend a lease that still lasts. Raises `LeaseLost`."""
         own = self._own_lease
         if own is None:
-            raise self._make_lost_error("it is not held")
+            raise self._lost_error("it is not held")
         for _ in range(_TRIES):
             if self._age_ms(own) >= self._terms.validity_ms:
                 self._own_lease = None
-                raise self._make_lost_error("it ended before it was renewed")
+                raise self._lost_error("it ended before it was renewed")
             if self._write(over=own.etag):
                 return
             # Others never write our text: if it is still there, it is a write of ours that got
@@ -294,11 +294,11 @@ class LeaseLock:
             version = self._read_lock()
             if version is None or not self._is_ours(version):
                 self._own_lease = None
-                raise self._make_lost_error(
+                raise self._lost_error(
                     f"it was taken away; {self._describe_holder(version)} has it now"
                 )
             own = self._own_lease = replace(own, etag=version.etag)
-        raise self._make_lost_error("it could not be renewed: the store does not answer")
+        raise self._lost_error("it could not be renewed: the store does not answer")
 
     def _start_renewals(self) -> None:
         """Renew the lease from now on, and often enough that nobody can think us dead."""
@@ -366,5 +366,5 @@ class LeaseLock:
             else holder.owner
         )
 
-    def _make_lost_error(self, why: str) -> LeaseLost:
+    def _lost_error(self, why: str) -> LeaseLost:
         return LeaseLost(f"the lock {self._terms.path} of {self._env.storage.uri} is lost: {why}")

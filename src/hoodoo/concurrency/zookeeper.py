@@ -130,9 +130,7 @@ class ZooKeeperLock:
                 if holder is not None or self._confirmed is not None:
                     return holder
         except self._client_errors as error:
-            return Holder(
-                f"nobody knows whom: ZooKeeper does not answer ({_describe_error(error)})"
-            )
+            return Holder(f"nobody knows whom: ZooKeeper does not answer ({_describe(error)})")
         return Holder("others who were faster")
 
     def confirm(self) -> None:
@@ -142,20 +140,18 @@ class ZooKeeperLock:
             self._client.sync_async(self._place.path)  # what follows is not older than this
             stat = self._ask(self._client.exists_async(self._node))
         except self._client_errors as error:
-            raise self._make_lost_error(
-                f"ZooKeeper does not confirm it: {_describe_error(error)}"
-            ) from error
+            raise self._lost_error(f"ZooKeeper does not confirm it: {_describe(error)}") from error
         # A version other than the first is how a breaker tells us.
         if stat is None or stat.ephemeralOwner != self._session or stat.version != 0:
             self._confirmed = None
-            raise self._make_lost_error("it was taken away" if stat else "its node is gone")
+            raise self._lost_error("it was taken away" if stat else "its node is gone")
         self._confirmed = sent
         self.check()
 
     def check(self) -> None:
         confirmed = self._check_session()
         if self._env.clock.monotonic() - confirmed > self._budget_s:
-            raise self._make_lost_error("it was not confirmed in time")
+            raise self._lost_error("it was not confirmed in time")
 
     def ensure(self) -> None:
         self.confirm()  # nothing confirms it beside the work, and a look at one node is cheap
@@ -186,7 +182,7 @@ class ZooKeeperLock:
             except self._client_errors as error:
                 if clock.monotonic() > deadline:
                     # A node that stays would keep everybody out as long as this process lives.
-                    log.warning("zookeeper_session_dropped reason=%s", _describe_error(error))
+                    log.warning("zookeeper_session_dropped reason=%s", _describe(error))
                     drop_connection(self._env, self._place)
                     break
             clock.sleep(_RETRY_S)
@@ -197,7 +193,7 @@ class ZooKeeperLock:
             queue = self._list_queue()
             return self._read_holder(queue[0]) if queue else None
         except self._client_errors as error:
-            raise LockTimeout(f"ZooKeeper does not answer: {_describe_error(error)}") from error
+            raise LockTimeout(f"ZooKeeper does not answer: {_describe(error)}") from error
 
     def take_away(self) -> Holder | None:
         """Order: the holder's node marked; wait until its budget is over; node deleted.
@@ -221,7 +217,7 @@ class ZooKeeperLock:
         except NoNodeError:
             return None  # given up meanwhile
         except self._client_errors as error:
-            raise LockTimeout(f"ZooKeeper does not answer: {_describe_error(error)}") from error
+            raise LockTimeout(f"ZooKeeper does not answer: {_describe(error)}") from error
         return holder
 
     def _join_queue(self) -> Holder | None:
@@ -317,16 +313,16 @@ class ZooKeeperLock:
 
     def _check_session(self) -> float:
         if self._confirmed is None:
-            raise self._make_lost_error("it is not held")
+            raise self._lost_error("it is not held")
         session = self._live_session()
         if session is None:
-            raise self._make_lost_error("no connection to ZooKeeper")
+            raise self._lost_error("no connection to ZooKeeper")
         if session != self._session:
             self._confirmed = None
-            raise self._make_lost_error("its ZooKeeper session expired")
+            raise self._lost_error("its ZooKeeper session expired")
         return self._confirmed
 
-    def _make_lost_error(self, why: str) -> LeaseLost:
+    def _lost_error(self, why: str) -> LeaseLost:
         place = self._place
         return LeaseLost(f"the lock {place.path} at {place.hosts} is lost: {why}")
 
@@ -390,7 +386,7 @@ def _close(client: Any) -> None:
         client.stop()
         client.close()
     except Exception as error:  # whatever it is: the session ends without its consent, too
-        log.warning("zookeeper_close_failed reason=%s", _describe_error(error))
+        log.warning("zookeeper_close_failed reason=%s", _describe(error))
 
 
 def _add_ports(url: str, port: int) -> str:
@@ -400,5 +396,5 @@ def _add_ports(url: str, port: int) -> str:
     return ",".join(name if ":" in name else f"{name}:{port}" for name in names) + slash + chroot
 
 
-def _describe_error(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__} {error}".strip()

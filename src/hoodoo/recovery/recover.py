@@ -119,7 +119,7 @@ def roll_back_dead(ref: TableRef, timeline: Timeline) -> Recovered:
                 try:
                     attempt = _begin_rollback(txn, ref, verdict)
                 except (TimelineError, HeartbeatLost) as error:
-                    left.append(replace(verdict, reason=f"it has moved on: {error}"))
+                    left.append(replace(verdict, reason=f"it changed meanwhile: {error}"))
                     continue
                 if attempt is None:
                     left.append(verdict)

@@ -83,7 +83,7 @@ def schedule_rollback(txn: Txn, ref: TableRef, instant: Instant) -> Attempt:
         transitions.refuse_moved(txn, instant)
         other = load_rollback_targets(ref.env, txn.paths, txn.timeline.pending).get(time)
         if other is not None:
-            raise TimelineError(f"rollback {other} is about instant {time} already")
+            raise TimelineError(f"instant {time} is already being rolled back by {other}")
 
     return _decide(txn, rollback, codec.encode(plan), heartbeat, check)
 
@@ -103,7 +103,7 @@ def resume_rollback(txn: Txn, ref: TableRef, rollback: Instant) -> Attempt:
 
     def check() -> None:
         if txn.timeline.find(rollback.requested_time) != rollback:
-            raise TimelineError(f"rollback {rollback.requested_time} has moved on")
+            raise TimelineError(f"rollback {rollback.requested_time} changed meanwhile")
         refuse_completed(txn.timeline, _read_plan(ref, rollback))
 
     check()
@@ -155,7 +155,7 @@ def drop_moot(txn: Txn, ref: TableRef, rollback: Instant) -> RolledBack | None:
     def check() -> None:
         with suppress(AlreadyCommitted):
             refuse_completed(txn.timeline, plan)
-            raise TimelineError(f"what rollback {time} is about is not completed any more")
+            raise TimelineError(f"the instant of rollback {time} is no longer completed")
 
     withdraw(txn, rollback, ref.env.ids.uuid(), check)
     delete_surely(ref.env, paths.heartbeat(time))

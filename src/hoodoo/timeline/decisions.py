@@ -52,7 +52,7 @@ def _create(env: Env, decision: Decision, within_s: float | None) -> bool:
         create_once(env, decision.path, data, within_s=within_s)
     except AlreadyExists:
         if env.storage.read(decision.path) != data:
-            raise IllegalTransition(f"{decision.path} is there, with another content") from None
+            raise IllegalTransition(f"{decision.path} exists with other content") from None
         return False
     log.info("carried_out number=%d kind=%s path=%s", *describe_decision(decision))
     return True
