@@ -10,7 +10,7 @@ import hoodoo
 from bench.clock import best
 from hoodoo.format import timeline as codec
 from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata
-from hoodoo.model.instant import Action, Instant, State, from_epoch_ms
+from hoodoo.model.instant import Action, Instant, State, from_wall_ms
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.load import instant_path
@@ -29,8 +29,8 @@ def build(path: Path, instants: int) -> str:
     folder = path / f"t{instants}"
     (folder / layout.active).mkdir(parents=True, exist_ok=True)
     for number in range(instants):
-        time = from_epoch_ms(1_767_225_600_000 + 1000 * number)
-        done = from_epoch_ms(1_767_225_600_000 + 1000 * number + 500)
+        time = from_wall_ms(1_767_225_600_000 + 1000 * number)
+        done = from_wall_ms(1_767_225_600_000 + 1000 * number + 500)
         for instant in (
             Instant(time, Action.COMMIT, State.REQUESTED),
             Instant(time, Action.COMMIT, State.INFLIGHT),

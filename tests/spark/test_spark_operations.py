@@ -499,7 +499,7 @@ def test_rows_that_are_too_many_for_a_task(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark has a limit for what it sends with a task; more than that is broadcast."""
-    monkeypatch.setattr(engine, "_MOST_IN_A_TASK", 6_000)
+    monkeypatch.setattr(engine, "_BROADCAST_BYTES", 6_000)
     table = create_anyhow(tmp_path / "t", "cow", {}, "ts")
     rows = [(f"k{n}", "x" if n % 9 else "y", 1, n) for n in range(500)]
     table.insert(frame(spark, rows))
