@@ -91,7 +91,9 @@ def _format_of(source: str) -> Format:
         extensions = [suffix.lower() for suffix in name.suffixes if suffix not in _PACKED]
         if extensions and extensions[-1] in _BY_EXTENSION and not name.name.startswith(("_", ".")):
             return _BY_EXTENSION[extensions[-1]]
-    raise typer.BadParameter(f"cannot tell the format of {source!r} by its name", param_hint="--format")
+    raise typer.BadParameter(
+        f"cannot tell the format of {source!r} by its name", param_hint="--format"
+    )
 
 
 def _describe_result(op: Operation, result: CommitResult) -> str:
