@@ -15,7 +15,8 @@ from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenario import Outcome, run
 from hoodoo.testing.sim.scenarios import robust
-from hoodoo.write import execute, once
+from hoodoo.write import exactly_once as once
+from hoodoo.write import execute
 
 Patch = pytest.MonkeyPatch
 
