@@ -24,7 +24,7 @@ def refused(key: str, value: str) -> str:
 def test_defaults_are_those_of_apache_hudi() -> None:
     config = Config()
     assert config.get(index.INDEX_TYPE) is index.IndexType.SIMPLE
-    assert config.get(index.BUCKETS) == 256
+    assert config.get(index.NUM_BUCKETS) == 256
     assert config.get(index.BUCKET_ENGINE) is index.BucketEngine.SIMPLE
     assert config.get(index.UPDATE_PARTITION_PATH) is True
     assert config.get(index.PRUNE_BY_RANGES) is True

@@ -14,6 +14,7 @@ from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
+from support.carriers import CARRIERS as SPARK_CARRIERS
 from support.spark_model import (
     INDEXES,
     SHAPES,
@@ -24,7 +25,6 @@ from support.spark_model import (
     every_operation,
     history,
 )
-from support.ways import WAYS
 
 import hoodoo
 
@@ -35,7 +35,7 @@ COUNT = int(os.environ.get("HOODOO_SPARK_HISTORIES", "0"))
 STEPS = 12
 TABLE_TYPES = ("cow", "mor")
 LOCAL = "local engine"
-CARRIERS = (LOCAL, *WAYS)
+CARRIERS = (LOCAL, *SPARK_CARRIERS)
 
 
 def make_table(place: Path, kind: str, index: str, chance: Random) -> tuple[hoodoo.Table, Model]:
@@ -75,7 +75,7 @@ def test_every_operation(
     for step in every_operation(chance, model, by_spark=carrier != LOCAL):
         files = chance.choice([None, tmp_path / "files"])
         done.append((files, step))
-        apply(spark, reopen(table, WAYS.get(carrier, {})), model, step, files)
+        apply(spark, reopen(table, SPARK_CARRIERS.get(carrier, {})), model, step, files)
     assert_equal(spark, table, model, done)
 
 
@@ -87,7 +87,10 @@ def test_histories(spark: SparkSession, tmp_path: Path, kind: str, index: str, s
     table, model = make_table(tmp_path / "t", kind, index, chance)
     done = []
     for step in history(chance, model, STEPS):
-        carrier, files = chance.choice(list(WAYS)), chance.choice([None, tmp_path / "files"])
+        carrier, files = (
+            chance.choice(list(SPARK_CARRIERS)),
+            chance.choice([None, tmp_path / "files"]),
+        )
         done.append((carrier, files, step))
-        apply(spark, reopen(table, WAYS[carrier]), model, step, files)
+        apply(spark, reopen(table, SPARK_CARRIERS[carrier]), model, step, files)
     assert_equal(spark, table, model, done)

@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import hoodoo
+from support.carriers import from_files
 from support.indexed import BUCKETS, GLOBAL, INDEX, STAYS
-from support.ways import from_files
 from support.wheel import wheel_rows
 
 INDEXES: Mapping[str, Mapping[str, str]] = {

@@ -11,9 +11,9 @@ from processes.soundness import check_sound, recover_wholly
 
 import hoodoo
 from hoodoo.storage.local import LocalStorage
+from support.carriers import KEYS_IN_SPARK, ROWS_IN_DRIVER
 from support.drivers import Driver
 from support.faults import DATA, LOG, Fault, Faults
-from support.ways import JOINS, TASKS
 from support.wheel import wheel_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
@@ -50,7 +50,7 @@ class WriteUnderFaults:
     ) -> None:
         self.place = place
         # A small one is collected by the driver; others go the way of much data.
-        self._way = TASKS if operation.startswith("small ") else JOINS
+        self._way = ROWS_IN_DRIVER if operation.startswith("small ") else KEYS_IN_SPARK
         self.operation = operation.removeprefix("small ")
         self.files = LOG if kind == "mor" else DATA
         self.rows = model(0, ROWS, 1)

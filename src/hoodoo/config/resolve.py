@@ -28,7 +28,11 @@ class Config:
 
     def sets(self, key: Key[T]) -> bool:
         """Whether a key was given at all."""
-        return any(name in self.values for name in (key.name, *key.aliases))
+        return self.spelling(key) is not None
+
+    def spelling(self, key: Key[T]) -> str | None:
+        """The name under which a key was set: its own or an alias; None if it was not."""
+        return next((name for name in (key.name, *key.aliases) if name in self.values), None)
 
     def over(self, lower: Mapping[str, str]) -> Config:
         """This config on top of `lower`."""

@@ -194,7 +194,8 @@ def _merging(config: Config, ordering: tuple[str, ...]) -> dict[str, str]:
         raw[keys.LEGACY_PAYLOAD_CLASS.name] = payload
         merging = merging_of_payload(payload)
         if merging is None:
-            raise ConfigError(key=keys.PAYLOAD_CLASS.name, value=payload, reason="is not supported")
+            name = config.spelling(keys.PAYLOAD_CLASS) or keys.PAYLOAD_CLASS.name
+            raise ConfigError(key=name, value=payload, reason="is not supported")
         natural, flag = merging
     if flag is not None:
         raw |= {keys.DELETE_FIELD.name: flag.field, keys.DELETE_MARKER.name: flag.text}

@@ -13,7 +13,7 @@ from hoodoo.config.key import Key
 from hoodoo.config.resolve import Config
 from hoodoo.errors import ConfigError
 from hoodoo.model.commit import OperationType
-from hoodoo.model.merge import MergeMode, infer_mode
+from hoodoo.model.merge import MergeMode, infer_mode, merging_of_payload
 from hoodoo.model.table import TableProperties
 from hoodoo.storage.uri import parse_uri
 
@@ -52,6 +52,7 @@ def refuse_options(
     if path is not None and str(parse_uri(path)) != uri:
         raise ConfigError(key=BASE_PATH, value=path, reason=f"the table is at {uri}")
     _refuse_other_table(options, properties)
+    _refuse_other_delete_flag(options, properties)
 
 
 def _refuse_operation(options: Config, uri: str, operation: OperationType) -> None:
@@ -76,13 +77,37 @@ def _refuse_other_table(options: Config, properties: TableProperties) -> None:
         key = _key_of(name)
         if key is None or (not text.strip() and key not in _NAMES_COLUMNS):
             continue
+        if key is keys.PAYLOAD_CLASS and _is_payload_of(text.strip(), properties):
+            continue
         present = _present(key, properties)
-        if _comparable(key, key.read(text, name=name)) != _comparable(key, present):
+        is_same = _comparable(key, key.read(text, name=name)) == _comparable(key, present)
+        if key is keys.PAYLOAD_CLASS or not is_same:
             raise ConfigError(
                 key=name,
                 value=text,
                 reason=f"the table has {_show_value(present)!r} there, since it was created; "
                 "leave the option out",
+            )
+
+
+def _is_payload_of(payload: str, properties: TableProperties) -> bool:
+    """Whether a payload class merges records as the table does."""
+    own = Config(properties.raw)
+    if payload in (own.get(keys.PAYLOAD_CLASS), own.get(keys.LEGACY_PAYLOAD_CLASS)):
+        return True
+    mode, flag = merging_of_payload(payload) or (None, None)
+    return mode is properties.merge.mode and (not flag or flag == properties.merge.delete_flag)
+
+
+def _refuse_other_delete_flag(options: Config, properties: TableProperties) -> None:
+    """Which rows are deletes was decided when the table was created."""
+    for key in (keys.DELETE_FIELD, keys.DELETE_MARKER):
+        if options.sets(key) and keys.delete_flag(options) != properties.merge.delete_flag:
+            raise ConfigError(
+                key=options.spelling(key) or key.name,
+                value=options.get(key),
+                reason="the table was created with another delete flag, or none; leave the option "
+                "out",
             )
 
 

@@ -8,16 +8,8 @@ from dataclasses import dataclass, field, fields
 from hoodoo.config.check import check_options
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from hoodoo.config.resolve import Config, split_options
-from hoodoo.config.table import (
-    DELETE_FIELD,
-    DELETE_MARKER,
-    LEGACY_PAYLOAD_CLASS,
-    PAYLOAD_CLASS,
-    delete_flag,
-)
 from hoodoo.env import Env
-from hoodoo.errors import ConfigError, TableChanged
-from hoodoo.model.merge import merging_of_payload
+from hoodoo.errors import TableChanged
 from hoodoo.model.table import TableProperties
 from hoodoo.table.properties import load_properties
 from hoodoo.timeline.load import load_timeline
@@ -81,27 +73,7 @@ def open_ref(
             env = Env.of(uri, storage_options, upload_limit_s=upload_limit_s(whole))
     else:
         properties = load_properties(env)
-    _refuse_other_merging(config, properties)
     return TableRef(env, properties, config.over(properties.raw), config)
-
-
-def _refuse_other_merging(options: Config, properties: TableProperties) -> None:
-    """How records merge was decided when the table was created; options cannot change it."""
-    merge = properties.merge
-    reason = "the table merges records in another way, since it was created: leave the option out"
-    if options.sets(DELETE_FIELD) or options.sets(DELETE_MARKER):
-        flag = delete_flag(options)
-        if flag != merge.delete_flag:
-            value = flag and f"{flag.field}={flag.text}"
-            raise ConfigError(key=DELETE_FIELD.name, value=value, reason=reason)
-    payload, table_config = options.get(PAYLOAD_CLASS), Config(properties.raw)
-    if payload and payload not in (
-        table_config.get(PAYLOAD_CLASS),
-        table_config.get(LEGACY_PAYLOAD_CLASS),
-    ):
-        mode, flag = merging_of_payload(payload) or (None, None)
-        if mode is not merge.mode or (flag and flag != merge.delete_flag):
-            raise ConfigError(key=PAYLOAD_CLASS.name, value=payload, reason=reason)
 
 
 def upload_limit_s(config: Config) -> float:
