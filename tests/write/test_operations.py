@@ -132,6 +132,21 @@ def test_deletes_of_what_is_deleted_write_nothing(tmp_path: Path) -> None:
     assert table.delete([1]).stats.files == 0
 
 
+@pytest.mark.parametrize(
+    "index", [{}, {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}]
+)
+def test_overwrite_with_nothing_but_rows_marked_as_deleted_empties_the_partition(
+    tmp_path: Path, index: dict[str, str]
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("p", pa.string()), ("_hoodie_is_deleted", pa.bool_())])
+    table = hoodoo.create_table(
+        str(tmp_path / "t"), schema=schema, record_key="id", partition_by="p", options=index
+    )
+    table.insert(pa.table([[1, 2], ["x", "y"], [False, False]], schema=schema))
+    table.insert_overwrite(pa.table([[3], ["x"], [True]], schema=schema))
+    assert table.to_arrow()["id"].to_pylist() == [2]
+
+
 @pytest.mark.parametrize("operation", ["upsert", "insert_overwrite", "insert"])
 def test_groups_of_a_pending_clustering_are_left_alone(tmp_path: Path, operation: str) -> None:
     table = make(tmp_path)

@@ -49,7 +49,7 @@ def assign_to_files(
     extra: dict[FileGroupId, int] = {}
     planned: list[tuple[WriteKind, FileGroupId, FileSlice | None, int, int]] = []
     fresh: list[tuple[PartitionPath, int]] = []
-    updates = {present[d]: count for d, count in counts.items() if d.label != NEW}
+    updates = {present[d]: count for d, count in counts.items() if d.label != NEW and count}
     for destination, count in counts.items():
         if destination.label != NEW:
             continue
@@ -97,7 +97,8 @@ def assign_to_buckets(
 ) -> Assigned:
     """One write per bucket that gets rows; the label of a destination is the bucket's number."""
     writes, routes = [], []
-    for index, (destination, rows) in enumerate(counts.items()):
+    filled = ((destination, rows) for destination, rows in counts.items() if rows)
+    for index, (destination, rows) in enumerate(filled):
         slice_ = present.get(destination)
         if slice_ is not None:
             kind = _update_kind(table_type)

@@ -52,9 +52,12 @@ class LocatedRows:
         return replace(self, rows={d: r for d, r in self.rows.items() if d in present})
 
     def without_new(self, unwanted: Flags, present: AbstractSet[Destination]) -> LocatedRows:
-        """Without rows that are unwanted where their key is in no file group."""
+        """Without rows that are unwanted where their key is in no file group.
+
+        Destinations stay, with no rows if need be: an overwrite replaces their partitions.
+        """
         rows = {d: r if d in present else r[~unwanted[r]] for d, r in self.rows.items()}
-        return replace(self, rows=_drop_empty(rows))
+        return replace(self, rows=rows)
 
     def route(self, routes: Sequence[Route]) -> dict[int, Positions]:
         """The rows of each file group, by the number of its write."""
@@ -231,10 +234,6 @@ def _add_new_rows(located: LocatedRows, incoming: Incoming, targets: Targets) ->
     by_partition = positions_by_text(incoming.partitions.take(pa.array(new)))
     fresh = {Destination(PartitionPath(p)): new[rows] for p, rows in by_partition.items()}
     return replace(located, rows={**located.rows, **fresh})
-
-
-def _drop_empty(rows: Mapping[Destination, Positions]) -> dict[Destination, Positions]:
-    return {destination: positions for destination, positions in rows.items() if len(positions)}
 
 
 def _locate_by_label(
