@@ -50,7 +50,9 @@ _MAX_HASHES = 1024
 # So many keys are hashed at a time: their words stay in the processor's cache.
 _BATCH = 1 << 14
 
-_M = np.uint32(0x5BD1E995)
+_MULTIPLIER = 0x5BD1E995
+_M = np.uint32(_MULTIPLIER)
+_FEW_KEYS = 8
 
 
 class FilterType(Enum):
@@ -272,11 +274,15 @@ def _positions(
         signed = key_bytes[:, place].view(np.int8).astype(np.int32)
         tail ^= (signed << (8 * (length - 1 - place))).view(np.uint32)
     seed = np.zeros(count, np.uint32)
+    few = words.T.tolist() if count < _FEW_KEYS else None
     for _ in range(hashes):
         seed ^= np.uint32(length)
-        for word in words:
-            seed *= _M
-            seed ^= word
+        if few is None:
+            for word in words:
+                seed *= _M
+                seed ^= word
+        else:
+            seed[:] = [_mix_words(int(of_key), own) for of_key, own in zip(seed, few, strict=True)]
         if whole < length:
             seed ^= tail
             seed *= _M
@@ -284,3 +290,10 @@ def _positions(
         seed *= _M
         seed ^= seed >> 15
         yield np.abs(np.fmod(seed.view(np.int32), np.int32(bits)))
+
+
+def _mix_words(seed: int, words: list[int]) -> int:
+    """The same for one key: numbers of Python are quicker than arrays of a few."""
+    for word in words:
+        seed = (seed * _MULTIPLIER & 0xFFFFFFFF) ^ word
+    return seed
