@@ -261,9 +261,11 @@ def test_options_cannot_change_how_a_table_merges(tmp_path: Path, options: dict[
     same = {DELETE_FIELD: "p", DELETE_MARKER: "D"}
     table = make(tmp_path, options=same)
     more = {PAYLOAD: "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
-    hoodoo.open_table(table.uri, same | more)
+    row = pa.table([["a"], ["x"], [1], [1]], schema=SCHEMA)
+    hoodoo.open_table(table.uri, same | more).upsert(row)
     with pytest.raises(ConfigError):
-        hoodoo.open_table(table.uri, options)
+        hoodoo.open_table(table.uri, options).upsert(row)
+    assert hoodoo.open_table(table.uri).to_arrow().num_rows == 1
 
 
 def test_a_schema_that_is_none(tmp_path: Path) -> None:

@@ -13,7 +13,13 @@ import pandas  # noqa: F401 PySpark asks for it in each worker that gets Arrow b
 import pyarrow.parquet  # noqa: F401 see above; the workers' work begins with it
 from pyspark.daemon import manager
 
+from hoodoo.index import slice_keys
+from hoodoo.spark import engine, tasks
 from hoodoo.spark.worker import settle
+from hoodoo.table import merged
+
+IMPORTED = (engine, merged, slice_keys, tasks)
+"""What workers run, and what that imports."""
 
 if __name__ == "__main__":
     settle()
