@@ -284,7 +284,7 @@ def test_bad_keys_to_delete(spark: SparkSession, tmp_path: Path, options: dict[s
         (with_values(p="../x")(spark), InputError, "cannot be a directory name"),
         (select_from_good("p", "ts")(spark), InputError, "no column 'id'"),
         (select_from_good("1 as id")(spark), SchemaMismatch, "column id"),
-        (select_from_good("id", "id")(spark), InputError, "twice"),
+        (select_from_good("id", "id")(spark), InputError, "duplicate column name"),
     ):
         if options is GLOBAL and "directory" in word:
             continue  # partitions do not matter there
