@@ -1,7 +1,7 @@
 """Every operation on every index, carrier and table type, against a dict, read by three readers.
 
 The README's matrix is made of the parameters of `test_every_operation` (`scripts/reference.py`).
-`HOODOO_SPARK_HISTORIES` is the number of random histories of each kind of table (0), in which
+`HOODOO_SPARK_HISTORIES` is the number of random histories of each kind of table (3), at night, in which
 carriers alternate, and `HOODOO_SPARK_SEED` the first of their seeds (0).
 """
 
@@ -31,7 +31,7 @@ import hoodoo
 pytestmark = pytest.mark.spark
 
 FIRST = int(os.environ.get("HOODOO_SPARK_SEED", "0"))
-COUNT = int(os.environ.get("HOODOO_SPARK_HISTORIES", "0"))
+COUNT = int(os.environ.get("HOODOO_SPARK_HISTORIES", "3"))
 STEPS = 12
 TABLE_TYPES = ("cow", "mor")
 LOCAL = "local engine"
@@ -79,6 +79,7 @@ def test_every_operation(
     assert_equal(spark, table, model, done)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("kind", TABLE_TYPES)

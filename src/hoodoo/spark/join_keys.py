@@ -172,7 +172,8 @@ def _choose(
     def choose(batches: Iterable[Any]) -> Iterable[Any]:
         tables = [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
         if tables:
-            targets = choose_targets(pa.concat_tables(tables), rule, anywhere=anywhere)
+            found = _with_plain_text(pa.concat_tables(tables))
+            targets = choose_targets(found, rule, anywhere=anywhere)
             yield from targets.combine_chunks().to_batches()
 
     return matches.repartition(RECORD_KEY).mapInArrow(choose, _TARGETS)
@@ -233,6 +234,14 @@ def _are_newer(matches: pa.Table) -> Flags:
         return np.zeros(matches.num_rows, bool)
     stored, incoming = (one_array(matches.column(name)).flatten() for name in (_STORED, _INCOMING))
     return are_greater(stored, incoming)
+
+
+def _with_plain_text(matches: pa.Table) -> pa.Table:
+    """The session may send texts as large ones (`arrow.useLargeVarTypes`)."""
+    for name in (RECORD_KEY, PARTITION_PATH, PLACE, LABEL):
+        at = matches.column_names.index(name)
+        matches = matches.set_column(at, name, matches.column(name).cast(pa.string()))
+    return matches
 
 
 def _flags(column: pa.Array | pa.ChunkedArray) -> Flags:
