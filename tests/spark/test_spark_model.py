@@ -1,8 +1,8 @@
 """Every operation on every index, carrier and table type, against a dict, read by three readers.
 
 The README's matrix is made of the parameters of `test_every_operation` (`scripts/reference.py`).
-`HOODOO_SPARK_HISTORIES` is the number of random histories of each kind of table (3), at night, in which
-carriers alternate, and `HOODOO_SPARK_SEED` the first of their seeds (0).
+At night, random histories alternate between carriers: `HOODOO_SPARK_HISTORIES` of each kind of
+table (3), from the seed `HOODOO_SPARK_SEED` on (0).
 """
 
 from __future__ import annotations
