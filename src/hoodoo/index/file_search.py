@@ -63,7 +63,7 @@ class FileSearch:
         return {Destination(s.group.partition, s.group.file_id): s for s in slices}
 
     def assign(self, snapshot: Snapshot, counts: Counts, room: Room, write_id: str) -> Assigned:
-        has_inserts = any(destination.label == NEW for destination in counts)
+        has_inserts = any(rows for destination, rows in counts.items() if destination.label == NEW)
         return assign_to_files(
             snapshot.ref.properties.type,
             counts,

@@ -95,7 +95,7 @@ def deletes(
         for field, values in zip(rule.ordering_fields, ordering_values, strict=True):
             kind = field_type(schema, field)
             columns.append(pa.nulls(count, kind) if values is None else values.cast(kind))
-        absolute = np.logical_and.reduce([_numpy(pc.is_null(column)) for column in columns])
+        absolute = np.logical_and.reduce([to_flags(pc.is_null(column)) for column in columns])
     # Of the schema itself, required columns too, to go together with rows; nobody sees it.
     empty = pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)
     return Changes(keys, tuple(columns), np.ones(count, bool), absolute, empty)
@@ -127,18 +127,19 @@ def refuse_unfit_flag(schema: pa.Schema, rule: MergeRule) -> None:
 def _flag_deletes(rows: pa.Table, rule: MergeRule) -> Flags:
     flags = np.zeros(rows.num_rows, bool)
     if IS_DELETED in rows.column_names and pa.types.is_boolean(rows[IS_DELETED].type):
-        flags |= _numpy(pc.fill_null(rows[IS_DELETED], False))
+        flags |= to_flags(pc.fill_null(rows[IS_DELETED], False))
     if OPERATION in rows.column_names:
-        flags |= _numpy(pc.fill_null(pc.equal(rows[OPERATION], "D"), False))
+        flags |= to_flags(pc.fill_null(pc.equal(rows[OPERATION], "D"), False))
     own = rule.delete_flag
     if own is not None and field_type(rows.schema, own.field) is not None:
         refuse_unfit_flag(rows.schema, rule)
         texts = field_values(rows, own.field).cast(pa.string())
-        flags |= _numpy(pc.fill_null(pc.equal(texts, own.text), False))
+        flags |= to_flags(pc.fill_null(pc.equal(texts, own.text), False))
     return flags
 
 
-def _numpy(column: pa.Array | pa.ChunkedArray) -> Flags:
+def to_flags(column: pa.Array | pa.ChunkedArray) -> Flags:
+    """A column of booleans without nulls, for numpy."""
     flags: Flags = one_array(column).to_numpy(zero_copy_only=False).astype(bool)
     return flags
 
@@ -200,8 +201,8 @@ def are_greater(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Flags:
     for here, there in zip(left, right, strict=True):
         above = pc.and_(pc.coalesce(pc.greater(here, there), pc.is_null(there)), pc.is_valid(here))
         both_null = pc.and_(pc.is_null(here), pc.is_null(there))
-        greater |= equal & _numpy(above)
-        equal &= _numpy(pc.coalesce(pc.equal(here, there), both_null))
+        greater |= equal & to_flags(above)
+        equal &= to_flags(pc.coalesce(pc.equal(here, there), both_null))
     return greater
 
 
@@ -254,7 +255,7 @@ class Merger:
         """Which base rows no change replaces or deletes; `rows` has the ordering columns."""
         winners = self._winners
         winner_positions = one_array(pc.index_in(one_array(keys), value_set=winners.keys))
-        stays = _numpy(pc.is_null(winner_positions))
+        stays = to_flags(pc.is_null(winner_positions))
         hit = np.flatnonzero(~stays)
         if len(hit) == 0:
             return stays

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.index.matches import IN_NEW, Flags, Matches, Positions, Targets, keep_alive
 from hoodoo.model.file_group_write import NEW
-from hoodoo.rows.merge import are_greater, one_array
+from hoodoo.rows.merge import are_greater, one_array, to_flags
 from hoodoo.spark.bucket_hash import number_buckets
 from hoodoo.spark.columns import DELETED, LABEL, PLACE
 from hoodoo.spark.prepare import Rows, keep_one_per_key, ordering_of
@@ -189,9 +189,8 @@ def choose_targets(
     own = pc.fill_null(pc.equal(matches.column(PLACE), matches.column(PARTITION_PATH)), anywhere)
     entries = np.arange(matches.num_rows, dtype=np.int64)
     row_of, first = _number_rows(matches)
-    targets = rule(
-        Matches(row_of, entries, _flags(matches.column(ALIVE)), _flags(own), _are_newer(matches))
-    )
+    alive = to_flags(matches.column(ALIVE))
+    targets = rule(Matches(row_of, entries, alive, to_flags(own), _are_newer(matches)))
     goes, moves = targets.slices != IN_NEW, targets.slices == IN_NEW
     own_partition = matches.column(PARTITION_PATH)
     new = matches.set_column(matches.column_names.index(PLACE), PLACE, own_partition)
@@ -242,7 +241,3 @@ def _with_plain_text(matches: pa.Table) -> pa.Table:
         at = matches.column_names.index(name)
         matches = matches.set_column(at, name, matches.column(name).cast(pa.string()))
     return matches
-
-
-def _flags(column: pa.Array | pa.ChunkedArray) -> Flags:
-    return np.asarray(one_array(column).to_numpy(zero_copy_only=False), bool)

@@ -135,7 +135,7 @@ def _search(
         rows = rows_by_partition[slice_.group.partition][positions]
         own = np.ones(len(rows), bool)
         if index.is_global and not anywhere:
-            own = _to_numpy(
+            own = merge.to_flags(
                 pc.equal(incoming.partitions.take(pa.array(rows)), slice_.group.partition)
             )
         parts.append((rows, np.full(len(rows), number, np.int64), alive, own))
@@ -267,7 +267,3 @@ def _positions_by_code(codes: npt.NDArray[Any], positions: Positions) -> dict[in
     unique_codes, starts = np.unique(codes[order], return_index=True)
     shares = np.split(positions[order], starts[1:]) if len(unique_codes) else []
     return dict(zip(unique_codes.tolist(), shares, strict=True))
-
-
-def _to_numpy(flags: pa.Array) -> Flags:
-    return np.asarray(flags.to_numpy(zero_copy_only=False), bool)

@@ -39,9 +39,9 @@ def plan(
         changes = deletes_of(incoming.rows, incoming.keys, schema, rule)
     else:
         changes = upserts_of(incoming.rows, incoming.keys, rule)
-        # A row that is marked as deleted, and that nobody has, is no row.
-        present = target.index.destinations(target.snapshot.slices()).keys()
-        located = located.without_new(changes.deleted, present)
+        if changes.deleted.any():  # a row that is marked as deleted, and that nobody has, is no row
+            present = target.index.destinations(target.snapshot.slices()).keys()
+            located = located.without_new(changes.deleted, present)
     assignment, assigned = assign(target, operation, schema, located.counts)
     leaving = located.route_leaving(assigned.routes)
     changes_by_write: dict[int, Changes] = {}
