@@ -5,24 +5,22 @@ Memory holds the changes, the keys of some row groups, and a piece of their rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from hoodoo.format.key_summary import KnownKeys
 from hoodoo.format.parquet import OpenParquet, read_known_keys, read_rows
-from hoodoo.format.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes, Merger
 from hoodoo.table.merged import read_merged_pieces
 from hoodoo.table.read_rule import SliceRead, fit_to_schema, open_base, read_base_pieces
 from hoodoo.write.context import WriteContext
-from hoodoo.write.meta_columns import add_meta_columns, repeat, stored_schema
+from hoodoo.write.meta_columns import SAME_FOR_ALL, add_meta_columns, to_stored_columns
 
 _KEYS_AT_ONCE = 1_000_000
 _BYTES_AT_ONCE = 128 << 20
-_SAME_FOR_ALL = (PARTITION_PATH, FILE_NAME)
 
 
 @dataclass
@@ -104,24 +102,11 @@ class Merging:
                 yield rows
 
     def _read_schema(self) -> pa.Schema:
-        return pa.schema([f for f in self.context.read_rule.schema if f.name not in _SAME_FOR_ALL])
+        return pa.schema([f for f in self.context.read_rule.schema if f.name not in SAME_FOR_ALL])
 
     def _to_stored_columns(self, rows: pa.Table, *more: pa.Table) -> pa.Table:
-        """Columns of rows as base files get them."""
         partition = self.previous.slice.group.partition
-        columns_by_name: Mapping[str, pa.ChunkedArray] = {
-            name: table.column(name) for table in (rows, *more) for name in table.column_names
-        }
-        columns = []
-        schema = stored_schema(self.context.schema)
-        for name in schema.names:
-            if name in _SAME_FOR_ALL:
-                columns.append(repeat(partition, rows.num_rows))
-            elif name == COMMIT_TIME:
-                columns.append(columns_by_name[name].dictionary_encode())
-            else:
-                columns.append(columns_by_name[name])
-        return pa.table(columns, schema=schema)
+        return to_stored_columns(self.context.schema, partition, rows, *more)
 
 
 def rows_to_add(changes: Changes) -> pa.Table:

@@ -23,6 +23,9 @@ from hoodoo.write.context import WriteContext
 REPEATED = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
 """The meta columns that are dictionaries."""
 
+SAME_FOR_ALL = (PARTITION_PATH, FILE_NAME)
+"""The meta columns that rows on their way from one file to another need not bring."""
+
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -53,6 +56,24 @@ def add_meta_columns(
     ]
     data = [rows.column(field.name) for field in context.schema]
     return pa.table([*meta, *data], schema=stored_schema(context.schema))
+
+
+def to_stored_columns(schema: pa.Schema, partition: PartitionPath, *rows: pa.Table) -> pa.Table:
+    """Rows of files, in one or more tables side by side, on their way into another file.
+
+    They keep their meta columns; the file's name comes with the file. `schema` has none.
+    """
+    columns_by_name = {name: table.column(name) for table in rows for name in table.column_names}
+    columns = []
+    stored = stored_schema(schema)
+    for name in stored.names:
+        if name in SAME_FOR_ALL:
+            columns.append(repeat(partition, rows[0].num_rows))
+        elif name == COMMIT_TIME:
+            columns.append(columns_by_name[name].dictionary_encode())
+        else:
+            columns.append(columns_by_name[name])
+    return pa.table(columns, schema=stored)
 
 
 def set_file_name(rows: pa.Table, file_name: str) -> pa.Table:
