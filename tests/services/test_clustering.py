@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
 import pytest
 from support.wheel import wheel_rows
 
 import hoodoo
 from hoodoo.engine.local import LocalEngine
-from hoodoo.errors import InputError, Unsupported
+from hoodoo.errors import InputError
 from hoodoo.format.parquet import open_parquet, read_footer
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileSlice
@@ -96,7 +99,7 @@ def views(table: hoodoo.Table, instants: list[str]) -> Mapping[str, Any]:
 
 
 def cluster(table: hoodoo.Table, **arguments: Any) -> str:
-    ref = open_ref(table.uri)
+    ref = table._ref
     instant = schedule_clustering(ref, **arguments)
     assert instant is not None
     completed = run_clustering(ref, LocalEngine(2), instant)
@@ -134,3 +137,182 @@ def test_readers_see_the_same_before_and_after(
     expected = {**before["now"]}
     expected.pop("60")
     assert rows_by_key(table.to_arrow()).keys() == {*expected, "500"}
+
+
+def base_files(table: hoodoo.Table) -> list[pa.parquet.ParquetFile]:
+    storage = open_ref(table.uri).env.storage
+    found = []
+    for slice_ in slices(table):
+        assert slice_.base is not None
+        found.append(open_parquet(storage.open_read(slice_.base.path)))
+    return found
+
+
+def test_new_files_name_themselves_and_tell_their_keys(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    fill(table)
+    cluster(table, order_by="fare")
+    for slice_, file in zip(slices(table), base_files(table), strict=True):
+        found = file.read()
+        assert slice_.base is not None
+        assert set(found["_hoodie_file_name"].to_pylist()) == {str(slice_.base.name)}
+        keys = found["_hoodie_record_key"].to_pylist()
+        footer = read_footer(file.metadata)
+        assert (footer.min_key, footer.max_key) == (min(keys), max(keys))
+        assert footer.bloom is not None
+        assert footer.bloom.might_contain(pa.array(keys)).all()
+
+
+def test_rows_are_in_order_over_all_files_of_a_partition(tmp_path: Path) -> None:
+    table = make(tmp_path, clustering__plan__strategy__target__file__max__bytes=50_000)
+    for start in range(0, 4_000, 1_000):
+        table.bulk_insert(rows(range(start, start + 1_000)))
+    cluster(table, order_by=["fare", "note"])
+    by_city: dict[str, list[list[tuple[Any, Any]]]] = {city: [] for city in CITIES}
+    for file in base_files(table):
+        found = file.read(["city", "fare", "note"]).to_pylist()
+        (city,) = {row["city"] for row in found}
+        by_city[city].append([(row["fare"], row["note"]) for row in found])
+    for files in by_city.values():
+        assert len(files) > 1
+        assert max(map(len, files)) - min(map(len, files)) <= len(files)
+        files.sort(key=lambda values: _nulls_last(values[0]))
+        values = [value for file in files for value in file]
+        assert values == sorted(values, key=_nulls_last)
+
+
+def _nulls_last(values: tuple[Any, Any]) -> list[tuple[bool, Any]]:
+    return [(value is None, value or 0) if value is None else (False, value) for value in values]
+
+
+@pytest.mark.parametrize("layout", ["zorder", "hilbert"])
+def test_files_are_narrow_in_every_column_of_a_curve(tmp_path: Path, layout: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.float64())])
+    table = hoodoo.create_table(
+        str(tmp_path / "t"),
+        schema=schema,
+        record_key="id",
+        options={
+            "hoodie.parquet.block.size": 20_000,
+            "hoodie.clustering.plan.strategy.target.file.max.bytes": 400_000,
+        },
+    )
+    rng = np.random.default_rng(5)
+    for start in range(0, 60_000, 20_000):
+        ids = np.arange(start, start + 20_000)
+        columns = [ids, rng.integers(0, 10**6, 20_000), rng.normal(0, 1, 20_000)]
+        table.bulk_insert(pa.table(columns, schema=schema))
+    before = table.to_arrow(columns=["a", "b"])
+    assert all(width > 0.9 for width in _widths(table, before))
+    cluster(table, order_by=["a", "b"], layout=layout)
+    assert all(width < 0.4 for width in _widths(table, before))
+    few = table.to_arrow(filter="a < 50000 and b < 0", columns=["id"]).num_rows
+    assert few == before.filter((pc.field("a") < 50_000) & (pc.field("b") < 0)).num_rows
+
+
+def _widths(table: hoodoo.Table, all_rows: pa.Table) -> list[float]:
+    """For each column, the mean share of all rows that lie within the bounds of a row group."""
+    shares: dict[str, list[float]] = {"a": [], "b": []}
+    for file in base_files(table):
+        metadata = file.metadata
+        for group in range(metadata.num_row_groups):
+            for column in map(metadata.row_group(group).column, range(metadata.num_columns)):
+                if column.path_in_schema in shares:
+                    low, high = column.statistics.min, column.statistics.max
+                    values = all_rows[column.path_in_schema].to_numpy()
+                    within = ((values >= low) & (values <= high)).mean()
+                    shares[column.path_in_schema].append(float(within))
+    assert all(len(found) > 8 for found in shares.values()) or len(shares["a"]) >= 3
+    return [float(np.mean(found)) for found in shares.values()]
+
+
+def test_commit_tells_what_was_replaced(tmp_path: Path) -> None:
+    table = make(tmp_path, "mor")
+    fill(table)
+    before = {slice_.group for slice_ in slices(table)}
+    instant = cluster(table)
+    ref = open_ref(table.uri)
+    found = ref.load_timeline().find(instant)
+    assert found is not None
+    assert found.action.value == "replacecommit"
+    commit = read_commit(ref.env, ref.properties.timeline, found)
+    assert commit.operation is OperationType.CLUSTER
+    assert commit.replaced_file_groups() == before
+    assert commit.file_groups() == {slice_.group for slice_ in slices(table)}
+    assert commit.schema_json
+
+
+def test_nothing_is_planned_twice(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    fill(table)
+    ref = open_ref(table.uri)
+    pending = schedule_clustering(ref)
+    assert pending is not None
+    assert schedule_clustering(ref, order_by="fare") is None, "all file groups are in that plan"
+    run_clustering(ref, LocalEngine(1))
+    assert schedule_clustering(ref) is None
+    cluster(table, order_by="fare", layout="linear")
+    assert schedule_clustering(ref, order_by="fare") is None
+    assert schedule_clustering(ref, order_by=["fare", "ts"], layout="zorder") is not None
+
+
+def test_settings_give_the_order(tmp_path: Path) -> None:
+    table = make(
+        tmp_path,
+        clustering__plan__strategy__sort__columns="fare",
+        layout__optimize__strategy="HILBERT",
+    )
+    fill(table)
+    instant = cluster(table)
+    ref = open_ref(table.uri)
+    found = ref.load_timeline().find(instant)
+    assert found is not None
+    commit = read_commit(ref.env, ref.properties.timeline, found)
+    assert commit.extra_metadata["hoodoo.order"] == "hilbert fare"
+
+
+def test_slices_without_base_files_or_rows_are_clustered(tmp_path: Path) -> None:
+    table = make(tmp_path, "mor")
+    table.insert(rows(range(10)))
+    table.insert(rows(range(10, 20)))
+    table.delete(list(range(10)))
+    before = rows_by_key(table.to_arrow())
+    cluster(table)
+    assert rows_by_key(table.to_arrow()) == before
+    table.delete(list(range(10, 20)))
+    cluster(table, order_by="fare")
+    assert table.to_arrow().num_rows == 0
+    assert slices(table) == []
+    table.upsert(rows([3]))
+    assert table.to_arrow()["id"].to_pylist() == [3]
+
+
+@pytest.mark.parametrize("order", [{}, {"order_by": "fare"}], ids=str)
+def test_rows_of_older_schemas_get_the_newest(tmp_path: Path, order: dict[str, Any]) -> None:
+    table = make(tmp_path, "mor")
+    table.bulk_insert(rows(range(10)))
+    wider = rows(range(10, 20)).append_column("extra", pa.array(range(10)))
+    table.bulk_insert(wider)
+    before = rows_by_key(table.to_arrow())
+    assert before["15"]["extra"] == 5
+    assert before["5"]["extra"] is None
+    cluster(table, **order)
+    assert rows_by_key(table.to_arrow()) == before
+    assert all("extra" in file.schema_arrow.names for file in base_files(table))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"order_by": "absent"}, InputError, "unknown column 'absent'"),
+        ({"order_by": "fare", "layout": "spiral"}, InputError, "linear, zorder, hilbert"),
+    ],
+)
+def test_bad_orders_are_refused(
+    tmp_path: Path, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    table = make(tmp_path)
+    fill(table)
+    with pytest.raises(error, match=message):
+        schedule_clustering(open_ref(table.uri), **arguments)
+    assert not open_ref(table.uri).load_timeline().pending.instants
