@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,14 @@ from hoodoo.errors import InputError
 from hoodoo.format.parquet import open_parquet, read_footer
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileSlice
+from hoodoo.model.instant import Action
+from hoodoo.model.layout import Layout, RowOrder
 from hoodoo.services.clustering import run_clustering, schedule_clustering
+from hoodoo.services.clustering_plan import read_order
+from hoodoo.services.clustering_tasks import clustering_plan_of
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
-from hoodoo.timeline.load import read_commit
+from hoodoo.timeline.load import read_commit, read_plan
 
 SCHEMA = pa.schema(
     [
@@ -267,8 +272,9 @@ def test_settings_give_the_order(tmp_path: Path) -> None:
     ref = open_ref(table.uri)
     found = ref.load_timeline().find(instant)
     assert found is not None
-    commit = read_commit(ref.env, ref.properties.timeline, found)
-    assert commit.extra_metadata["hoodoo.order"] == "hilbert fare"
+    requested = replace(found, action=Action.CLUSTERING)
+    plan = clustering_plan_of(read_plan(ref.env, ref.properties.timeline, requested))
+    assert read_order(plan, ref.config) == RowOrder(("fare",), Layout.HILBERT)
 
 
 def test_slices_without_base_files_or_rows_are_clustered(tmp_path: Path) -> None:

@@ -17,22 +17,26 @@ from hoodoo.config.clustering import CLUSTER_LAYOUT, CLUSTER_SORT_COLUMNS
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError, NotFound
 from hoodoo.format import timeline as codec
-from hoodoo.model.commit import OperationType, ReplaceCommitMetadata
+from hoodoo.format.schema import avro_from_arrow, with_meta_fields, without_meta_fields
+from hoodoo.model.commit import SCHEMA_KEY, OperationType, ReplaceCommitMetadata
 from hoodoo.model.files import FileGroupId
-from hoodoo.model.instant import Action, Instant, InstantTime
+from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.layout import Layout, RowOrder
 from hoodoo.model.plan import RequestedReplaceMetadata
+from hoodoo.model.stats import by_partition
 from hoodoo.services.cluster_group import cluster_group
-from hoodoo.services.clustering_plan import ORDER_KEY, plan_clustering
-from hoodoo.services.clustering_tasks import build_context, build_metadata, build_tasks
+from hoodoo.services.clustering_plan import plan_clustering, read_order
+from hoodoo.services.clustering_tasks import build_tasks, clustering_plan_of, replaced_groups
+from hoodoo.table.read_rule import build_read_rule
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import Snapshot, take_snapshot
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline import transitions
-from hoodoo.timeline.load import read_commit, read_plan
+from hoodoo.timeline.load import read_plan
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import new_time
 from hoodoo.write.begin import check_conflicts
+from hoodoo.write.context import WriteContext
 from hoodoo.write.finalize import finalize
 
 
@@ -84,21 +88,19 @@ def load_busy_groups(ref: TableRef, timeline: Timeline) -> frozenset[FileGroupId
 
 
 def _find_ordered(ref: TableRef, timeline: Timeline, order: RowOrder) -> set[InstantTime]:
-    """Clusterings of the active timeline whose files have this order."""
-    if not order.columns:
-        return set()
+    """Clusterings of the active timeline whose files have this order: their plans tell."""
     found = set()
-    for instant in timeline.commits:
+    for instant in timeline.commits if order.columns else ():
         if instant.action is not Action.REPLACE_COMMIT:
             continue
+        requested = Instant(instant.requested_time, Action.CLUSTERING, State.REQUESTED)
         try:
-            metadata = read_commit(ref.env, ref.properties.timeline, instant)
-        except NotFound:  # archived meanwhile
+            plan = read_plan(ref.env, ref.properties.timeline, requested)
+        except NotFound:  # no clustering, or archived meanwhile
             continue
-        if metadata.extra_metadata.get(ORDER_KEY) == str(order):
+        if read_order(clustering_plan_of(plan), ref.config) == order:
             found.add(instant.requested_time)
     return found
-
 
 
 # -- until the life of plans is there -----------------------------------------------------------
@@ -132,18 +134,30 @@ def run_clustering(ref: TableRef, engine: Engine, instant: InstantTime | None = 
         heartbeat = take_over(ref, found.requested_time, kind="clustering")
         inflight = transitions.start(txn, found)
     requested = read_plan(ref.env, ref.properties.timeline, found)
-    assert isinstance(requested, RequestedReplaceMetadata)
-    plan = requested.clustering_plan
-    assert plan is not None
+    assert requested is not None
     time, body = found.requested_time, heartbeat.body
-    snapshot = take_snapshot(ref)
-    context = build_context(
-        snapshot, time, epoch=body.epoch, owner=body.owner, repeats=engine.repeats
+    schema = without_meta_fields(take_snapshot(ref).schema)
+    full = with_meta_fields(schema)
+    context = WriteContext(
+        ref=ref,
+        requested_time=time,
+        by_key=False,
+        schema=schema,
+        schema_json=avro_from_arrow(schema, ref.properties.name),
+        read_rule=build_read_rule(ref.properties, full, tuple(full.names)),
+        epoch=body.epoch,
+        repeats=True,
+        write_id=time,
     )
-    tasks = build_tasks(snapshot, plan, context)
+    tasks = build_tasks(context, requested)
     stats: Sequence = [stat for written in engine.map(cluster_group, tasks) for stat in written]
-    stats = finalize(ref.env, time, stats, epoch=body.epoch, repeats=engine.repeats)
-    metadata = build_metadata(context, plan, stats)
+    stats = finalize(ref.env, time, stats, epoch=body.epoch, repeats=True)
+    metadata = ReplaceCommitMetadata(
+        partition_to_write_stats=by_partition(stats),
+        extra_metadata={SCHEMA_KEY: context.schema_json},
+        operation_type=OperationType.CLUSTER,
+        partition_to_replace_file_ids=replaced_groups(requested),
+    )
 
     def prepare_metadata() -> ReplaceCommitMetadata:
         mine = Mine(time, Kind.CLUSTERING, collect_touches(metadata))

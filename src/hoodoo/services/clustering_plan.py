@@ -44,9 +44,6 @@ from hoodoo.table.snapshot import Snapshot
 EXECUTION = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 """What Apache Hudi is to execute a plan by; it takes the columns from the plan, not the layout."""
 
-ORDER_KEY = "hoodoo.order"
-"""The key of a commit's extra metadata that says in which order a clustering wrote rows."""
-
 _HOUR_MS = 3_600_000
 _MIB = 1024 * 1024
 
