@@ -51,7 +51,7 @@ def test_hudi_goes_on_after_our_clustering(hudi: Peer, tmp_path: Path, kind: str
     ref = open_ref(str(tmp_path))
     assert schedule_clustering(ref, order_by=["fare", "ts"], layout="zorder") is not None
     check(hudi, tmp_path, *ROWS)
-    run_clustering(ref, LocalEngine(1))
+    run_clustering(ref, None, LocalEngine(1))
     assert file_groups(tmp_path) == 3
     check(hudi, tmp_path, *ROWS)
     hudi.write(tmp_path, trips("a sf 3 12", "g la 1 70"), ALONE)
@@ -83,7 +83,7 @@ def test_we_execute_a_plan_of_hudi(hudi: Peer, tmp_path: Path, kind: str) -> Non
     fill(tmp_path, kind)
     call_clustering(hudi, tmp_path, op="schedule", order="fare,ts")
     assert states(tmp_path)[-1] == "clustering requested"
-    run_clustering(open_ref(str(tmp_path)), LocalEngine(1))
+    run_clustering(open_ref(str(tmp_path)), None, LocalEngine(1))
     assert states(tmp_path)[-1] == "replacecommit completed"
     assert file_groups(tmp_path) == 3
     check(hudi, tmp_path, *ROWS)

@@ -107,7 +107,7 @@ def cluster(table: hoodoo.Table, **arguments: Any) -> str:
     ref = table._ref
     instant = schedule_clustering(ref, **arguments)
     assert instant is not None
-    completed = run_clustering(ref, LocalEngine(2), instant)
+    completed = run_clustering(ref, instant, LocalEngine(2))
     assert completed.requested_time == instant
     return instant
 
@@ -254,7 +254,7 @@ def test_nothing_is_planned_twice(tmp_path: Path) -> None:
     pending = schedule_clustering(ref)
     assert pending is not None
     assert schedule_clustering(ref, order_by="fare") is None, "all file groups are in that plan"
-    run_clustering(ref, LocalEngine(1))
+    run_clustering(ref, None, LocalEngine(1))
     assert schedule_clustering(ref) is None
     cluster(table, order_by="fare", layout="linear")
     assert schedule_clustering(ref, order_by="fare") is None

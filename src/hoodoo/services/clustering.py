@@ -125,7 +125,7 @@ def schedule_clustering(
         return instant.requested_time
 
 
-def run_clustering(ref: TableRef, engine: Engine, instant: InstantTime | None = None) -> Instant:
+def run_clustering(ref: TableRef, instant: str | None, engine: Engine) -> Instant:
     """Execute a plan."""
     ref = reopen_for_writing(ref)
     with transaction(ref, "clustering") as txn:
