@@ -150,8 +150,10 @@ def test_pending_plans_are_read_only_if_a_rule_needs_them(table: HandMade) -> No
     assert briefly(load(table, now)) == [clustering]
     assert briefly(load(table, now, writer(Touch.REWRITE))) == [later, logs, clustering]
     assert briefly(load(table, now, writer(Touch.REPLACE))) == [logs, clustering]
-    assert briefly(load(table, now, strategy=PREFER)) == []
-    assert briefly(load(table, now, writer(Touch.REWRITE), PREFER)) == [later]
+    assert briefly(load(table, now, strategy=PREFER)) == [clustering]
+    earlier = (at(30), Kind.COMPACTION, {group(1): Touch.REWRITE})
+    found = load(table, now, writer(Touch.REWRITE), PREFER)
+    assert briefly(found) == [earlier, later, logs, clustering]
     assert reads(table, now, writer()) == [f"{at(62)}.clustering.requested"]
     assert reads(table, now, writer(Touch.CREATE), PREFER) == []
 

@@ -1,1 +1,1 @@
-"""Table services: what rewrites, removes or restores files of a table without changing its rows."""
+"""Table services: work on a table that never changes what a reader of it sees."""
