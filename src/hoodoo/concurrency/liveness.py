@@ -64,15 +64,19 @@ def store_time_ms(env: Env) -> int:
         env.storage.delete(path)
 
 
-def take_pulses(ref: TableRef, instants: Iterable[Instant]) -> dict[InstantTime, Pulse]:
+def take_pulses(
+    ref: TableRef, instants: Iterable[Instant], now_ms: int | None = None
+) -> dict[InstantTime, Pulse]:
     """The pulse of each of these pending instants; one that has just moved on is alive.
 
+    `now_ms` is the store's time, if it is known already.
     Order: the probe first, then the heartbeats: whoever beats in between looks younger, not older.
     """
     pending = list(instants)
     if not pending:
         return {}
-    now_ms = store_time_ms(ref.env)
+    if now_ms is None:
+        now_ms = store_time_ms(ref.env)
     alive = Pulse(0, default_expiry_ms(ref), has_heartbeat=False)
     return {each.requested_time: read_pulse(ref, each, now_ms) or alive for each in pending}
 

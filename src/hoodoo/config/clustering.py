@@ -24,6 +24,33 @@ class PartitionFilter(Enum):
     """Another share of them in each hour of the day."""
 
 
+CLUSTER_INLINE = Key(
+    "hoodie.clustering.inline",
+    boolean,
+    False,
+    "A write plans and runs a clustering when one is due.",
+    aliases=("hoodie.datasource.clustering.inline.enable",),
+)
+CLUSTER_SCHEDULE_INLINE = Key(
+    "hoodie.clustering.schedule.inline",
+    boolean,
+    False,
+    "A write only plans a clustering when one is due; another process runs it.",
+)
+CLUSTER_ASYNC = Key(
+    "hoodie.clustering.async.enabled",
+    boolean,
+    False,
+    "The same: a process beside the writers, such as `hoodoo upkeep`, clusters the table.",
+    aliases=("hoodie.datasource.clustering.async.enable",),
+)
+CLUSTER_MAX_COMMITS = Key(
+    "hoodie.clustering.inline.max.commits",
+    integer(1),
+    4,
+    "Commits after which a clustering is due.",
+    aliases=("hoodie.clustering.async.max.commits",),
+)
 CLUSTER_SMALL_FILE_LIMIT = Key(
     f"{_PLAN}small.file.limit",
     integer(0),

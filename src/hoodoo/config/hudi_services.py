@@ -13,17 +13,11 @@ SERVICES: tuple[Rules, ...] = (
     tuning("hoodie.log.compaction.", "blocks.threshold"),
     tuning("hoodie.compact.merge.handle.class"),
     tuning("hoodie.compaction.", "lazy.block.read plan.generator reverse.log.read"),
-    not_built(
-        "clustering",
-        "hoodie.clustering.inline hoodie.datasource.clustering.inline.enable "
-        "hoodie.clustering.async.enabled hoodie.datasource.clustering.async.enable "
-        "hoodie.clustering.schedule.inline",
-    ),
     tuning(
         "hoodie.clustering.",
-        "async.max.commits enable.expirations execution.strategy.class expiration.threshold.mins "
+        "enable.expirations execution.strategy.class expiration.threshold.mins "
         "fail.on.pending.ingestion.during.conflict.resolution group.read.parallelism "
-        "inline.max.commits max.parallelism plan.generation.use.local.engine.context "
+        "max.parallelism plan.generation.use.local.engine.context "
         "plan.strategy.binary.copy.schema.evolution.enable plan.strategy.class "
         "plan.strategy.earliest.commit.to.cluster plan.strategy.file.slices.sort.by "
         "rollback.pending.replacecommit.on.conflict updates.strategy",
@@ -125,7 +119,6 @@ SERVICES: tuple[Rules, ...] = (
         "async.conflict.detector.initial_delay_ms async.conflict.detector.period_ms "
         "early.conflict.check.commit.conflict early.conflict.detection.strategy",
     ),
-    not_built("table services of its own", "hoodie.table.services.enabled"),
     tuning("hoodie.table.services.incremental.enabled"),
     tuning("hoodie.fail.writes.on.inline.table.service.exception"),
     not_built("table service manager", "hoodie.table.service.manager.enabled"),

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from hoodoo.config.key import Key, boolean, integer
+from hoodoo.config.key import Key, boolean, integer, one_of
+from hoodoo.model.plan import PlanPolicy
 
+SERVICES_ENABLED = Key(
+    "hoodie.table.services.enabled",
+    boolean,
+    True,
+    "Writes run the table services that are due when they have committed; false: only other "
+    "processes do, such as `hoodoo upkeep`.",
+)
+UPKEEP_POLICY = Key(
+    "hoodie.table.service.plan.policy",
+    one_of(PlanPolicy),
+    PlanPolicy.CANCELLABLE,
+    "What may become of plans of clustering and log compaction that writes and `hoodoo upkeep` "
+    "make: persistent, removable or cancellable. Compactions are persistent.",
+)
 EXECUTION_GUARD = Key(
     "hoodie.table.service.execution.guard.enable",
     boolean,

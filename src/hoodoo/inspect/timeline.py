@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from hoodoo.concurrency.liveness import Pulse, read_pulse
 from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.errors import FormatError, InputError, NotFound
+from hoodoo.format import json_object
 from hoodoo.format import timeline as codec
 from hoodoo.model import paths
+from hoodoo.model.attempt import AbortedPlan
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.table.ref import TableRef
@@ -49,6 +51,8 @@ class InstantReport:
     """Whether its owner is dead; None where that cannot be told."""
     is_archived: bool
     problem: str | None
+    cancelled: str | None = None
+    """Aborted ones: why they were cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,13 @@ def report_timeline(
         entries = _with_archived(ref, entries)
     selected = _select_last(entries, last)
     is_any_pending = any(entry.instant.is_pending for entry in selected)
-    store_ms = _newest_ms(ref) if is_any_pending else None
+    store_ms = newest_ms(ref) if is_any_pending else None
     return [_report(ref, entry, store_ms) for entry in selected]
 
 
 def report_instant(ref: TableRef, instant: Instant) -> InstantReport:
     """One instant of the active timeline."""
-    return _report(ref, _Entry(instant), _newest_ms(ref) if instant.is_pending else None)
+    return _report(ref, _Entry(instant), newest_ms(ref) if instant.is_pending else None)
 
 
 def _with_archived(ref: TableRef, active: Sequence[_Entry]) -> list[_Entry]:
@@ -118,7 +122,17 @@ def _report(ref: TableRef, entry: _Entry, store_ms: int | None) -> InstantReport
         is_dead=True if pulse and pulse.is_dead else None,
         is_archived=entry.is_archived,
         problem=problem,
+        cancelled=_read_reason(ref, instant) if instant.state is State.ABORTED else None,
     )
+
+
+def _read_reason(ref: TableRef, instant: Instant) -> str:
+    """Why a plan was cancelled, by the record that it left."""
+    try:
+        data = ref.env.storage.read(paths.aborted(instant.requested_time))
+        return json_object.decode(data, AbortedPlan).reason or "unknown"
+    except (NotFound, FormatError):
+        return "unknown"
 
 
 def _owner(pulse: Pulse | None, commit: CommitMetadata | None) -> str | None:
@@ -140,7 +154,7 @@ def _pulse(ref: TableRef, instant: Instant, store_ms: int) -> Pulse | None:
     return replace(pulse, silent_ms=max(0, pulse.silent_ms))
 
 
-def _newest_ms(ref: TableRef) -> int:
+def newest_ms(ref: TableRef) -> int:
     """A time that has come for the store: the newest modification time where things happen."""
     places = (ref.properties.timeline.active, paths.HEARTBEATS, paths.LOCK.rpartition("/")[0])
     return max(

@@ -158,14 +158,18 @@ def _take_over(ref: TableRef, time: InstantTime) -> Heartbeat:
         raise PlanInProgress(str(error)) from None
 
 
-def find_overdue(ref: TableRef, timeline: Timeline) -> list[Overdue]:
-    """Cancellable plans that are pending for too long, or whose executor died."""
+def find_overdue(ref: TableRef, timeline: Timeline, now_ms: int | None = None) -> list[Overdue]:
+    """Cancellable plans that are pending for too long, or whose executor died.
+
+    `now_ms` is the store's time, if it is known already.
+    """
     plans = [(i, load_plan_facts(ref, i)) for i in timeline.pending if i.action in REWRITES]
     cancellable = [(i, f) for i, f in plans if f.terms is not None and f.terms.is_cancellable]
     if not cancellable:
         return []
-    pulses = take_pulses(ref, [instant for instant, _ in cancellable])
-    now_ms = store_time_ms(ref.env)
+    if now_ms is None:
+        now_ms = store_time_ms(ref.env)
+    pulses = take_pulses(ref, [instant for instant, _ in cancellable], now_ms)
     overdue = []
     for instant, facts in cancellable:
         pulse = pulses[instant.requested_time]

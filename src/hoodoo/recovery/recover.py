@@ -109,14 +109,14 @@ def roll_back_dead(ref: TableRef, timeline: Timeline) -> Recovered:
     under its own heartbeat.
     Crash: rollbacks are pending; the next recover finishes them.
     """
-    verdicts = _judge_pending(ref, timeline)
+    verdicts = judge_pending(ref, timeline)
     if all(verdict.fate is Fate.LEAVE for verdict in verdicts):
         return Recovered(left=tuple(verdicts))
     rollbacks: list[tuple[Attempt, Verdict]] = []
     left: list[Verdict] = []
     with ExitStack() as heartbeats:
         with transaction(ref, "recover") as txn:
-            for verdict in _judge_pending(ref, txn.timeline):
+            for verdict in judge_pending(ref, txn.timeline):
                 try:
                     attempt = _begin_rollback(txn, ref, verdict)
                 except (TimelineError, HeartbeatLost) as error:
@@ -207,11 +207,14 @@ def _schedule_own(txn: Txn, ref: TableRef, attempt: Attempt) -> Attempt | None:
     return schedule_rollback(txn, ref, pending)
 
 
-def _judge_pending(ref: TableRef, timeline: Timeline) -> list[Verdict]:
+def judge_pending(
+    ref: TableRef, timeline: Timeline, now_ms: int | None = None
+) -> list[Verdict]:
+    """What recover would do with each pending instant; `now_ms` as of `take_pulses`."""
     pending = timeline.pending.instants
     return judge_all(
         pending,
-        take_pulses(ref, pending),
+        take_pulses(ref, pending, now_ms),
         plans={i.requested_time: load_plan_facts(ref, i) for i in pending if i.action in REWRITES},
         delay_minutes=ref.config.get(ROLLBACK_DELAY_MIN),
         targets=load_rollback_targets(ref.env, ref.properties.timeline, pending),
