@@ -82,20 +82,36 @@ def publish(
     Crash: before the head nothing happened; after it whoever comes next creates the completed
     file.
     """
-    instant = attempt.instant
+    return complete(
+        txn,
+        attempt.instant,
+        attempt.owner,
+        prepare_metadata,
+        find_cancels,
+        lambda: _refuse_taken_over(txn, attempt),
+    )
+
+
+def complete(
+    txn: Txn,
+    instant: Instant,
+    owner: str,
+    prepare_metadata: Callable[[], Metadata],
+    find_cancels: Callable[[], tuple[InstantTime, ...]] = tuple,
+    check_owner: Callable[[], None] = lambda: None,
+) -> Instant:
+    """The same for an instant that nobody owns: its whole life is in one transaction."""
     sent: Instant | None = None
     while sent is None or sent not in txn.timeline.instants:
         completed = _check_pending(txn, instant)
-        _refuse_taken_over(txn, attempt)
+        check_owner()
         _refuse_rolled_back(txn, instant)
         _refuse_cancelled(txn, instant)
         metadata, known = prepare_metadata(), txn.timeline
         pending = instant_path(txn.paths, instant)
         data = codec.encode(metadata)
         cancels = find_cancels()
-        decision = _prepare_decision(
-            txn, attempt.owner, completed, data, needs=pending, cancels=cancels
-        )
+        decision = _prepare_decision(txn, owner, completed, data, needs=pending, cancels=cancels)
         try:
             _take_head(txn, decision)
         except HeadMoved as moved:
@@ -107,7 +123,7 @@ def publish(
         else:
             with _report_as_unknown(completed):
                 if _carry_out(txn, decision):  # else someone who knows the head has finished it
-                    _refuse_overtaken(txn, attempt, completed, metadata, known)
+                    _refuse_overtaken(txn, instant, owner, completed, metadata, known)
             break
     return completed
 
@@ -189,6 +205,22 @@ def withdraw(txn: Txn, rollback: Instant, owner: str, check: Callable[[], None])
         return "it is moot"
 
     _remove(txn, replace(rollback, state=State.REQUESTED), owner, reason)
+
+
+def take_back(txn: Txn, completed: Instant, owner: str, check: Callable[[], None]) -> None:
+    """Take the completed file of an instant off the timeline: a restore, or a savepoint's end.
+
+    Needs: a Txn; a commit was decided at least two expiries ago, so that nobody's late request can
+    bring its file back. `check` fails if it is to stay all the same.
+    Order: head; completed file deleted.
+    Crash: before the head nothing happened; after it whoever comes next goes on.
+    """
+
+    def reason() -> str | None:
+        check()
+        return "it is taken back" if completed in txn.timeline.instants else None
+
+    _remove(txn, completed, owner, reason)
 
 
 def change_properties(txn: Txn, changes: Mapping[str, str | None]) -> TableProperties:
@@ -327,7 +359,12 @@ def _make_unknown_error(completed: Instant, error: BaseException) -> CommitUnkno
 
 
 def _refuse_overtaken(
-    txn: Txn, attempt: Attempt, completed: Instant, metadata: Metadata, known: Timeline
+    txn: Txn,
+    inflight: Instant,
+    owner: str,
+    completed: Instant,
+    metadata: Metadata,
+    known: Timeline,
 ) -> None:
     """Take a commit back if the lock was lost, and an engine that knows no head came between.
 
@@ -338,9 +375,9 @@ def _refuse_overtaken(
     time = completed.requested_time
 
     def check() -> str | None:
-        return find_void_reason(txn.env, txn.paths, attempt.instant, metadata, known=known)
+        return find_void_reason(txn.env, txn.paths, inflight, metadata, known=known)
 
-    reason = _remove(txn, completed, attempt.owner, check)
+    reason = _remove(txn, completed, owner, check)
     if reason is not None:
         log.error("taken_back time=%s reason=%s", time, reason)
         raise LeaseLost(

@@ -182,9 +182,10 @@ def _load_history(txn: Txn, planned_on: Timeline) -> list[ArchivedInstant]:
     before = {instant.requested_time for instant in planned_on}
     here = {instant.requested_time for instant in txn.timeline.commits}
     newest = planned_on.newest_time or ""
+    first = next((i.requested_time for i in planned_on if i.action.writes_data), None)
     return [
         archived
-        for archived in load_history(txn.env, txn.paths, since=planned_on.start)
+        for archived in load_history(txn.env, txn.paths, since=first)
         if archived.action.writes_data
         and archived.requested_time not in here  # archiving copies first, then deletes
         and (archived.requested_time in before or (archived.completion_time or "") > newest)

@@ -14,6 +14,7 @@ from hoodoo.config import (
     services,
     table,
     tasks,
+    upkeep,
     write,
 )
 from hoodoo.config.key import Key
@@ -33,6 +34,7 @@ AREAS: dict[str, tuple[Key[Any], ...]] = {
     "Table services": keys_of(services),
     "Compaction": keys_of(compaction),
     "Clustering": keys_of(clustering),
+    "Cleaning and archival": keys_of(upkeep),
     "Options themselves": keys_of(options),
 }
 ALL_KEYS: tuple[Key[Any], ...] = tuple(key for keys in AREAS.values() for key in keys)

@@ -5,7 +5,7 @@ A service that gets built takes its lines out of here, and its keys become `Key`
 
 from __future__ import annotations
 
-from hoodoo.config.rule import Rules, not_built, noted, tuning
+from hoodoo.config.rule import Rules, not_built, tuning
 
 SERVICES: tuple[Rules, ...] = (
     tuning("hoodie.datasource.compaction.async.enable"),
@@ -26,40 +26,19 @@ SERVICES: tuple[Rules, ...] = (
         "hoodie.layout.optimize.",
         "build.curve.sample.size curve.build.method data.skipping.enable enable",
     ),
-    not_built("cleaning", "hoodie.clean.automatic hoodie.clean.async.enabled hoodie.clean.async"),
-    not_built("cleaning", "hoodie.prewrite.cleaner.policy", off="none"),
-    # Apache Hudi cleans and archives unless told not to: who tunes that counts on it.
-    noted(
-        "hoodie.clean.",
-        "commits.retained fileversions.retained hours.retained policy max.commits.to.clean "
-        "trigger.max.commits max.commits trigger.strategy partition.filter.regex "
-        "partition.filter.selected",
-        "hoodoo has no cleaning yet: all versions of files stay",
-    ),
-    noted(
-        "hoodie.cleaner.",
-        "commits.retained fileversions.retained hours.retained policy partition.filter.regex "
-        "partition.filter.selected",
-        "hoodoo has no cleaning yet: all versions of files stay",
-    ),
+    not_built("cleaning beside writes", "hoodie.clean.async.enabled hoodie.clean.async"),
+    not_built("cleaning before writes", "hoodie.prewrite.cleaner.policy", off="none"),
     tuning(
         "hoodie.clean.",
-        "delete.bootstrap.base.file incremental.enabled multiple.enabled allow.multiple "
+        "delete.bootstrap.base.file multiple.enabled allow.multiple "
         "optimize.using.local.engine.context parallelism",
     ),
-    tuning("hoodie.cleaner.", "delete.bootstrap.base.file incremental.mode parallelism"),
+    tuning("hoodie.cleaner.", "delete.bootstrap.base.file parallelism"),
     tuning("hoodie.write.empty.clean.interval.hours"),
-    not_built("archival", "hoodie.archive.automatic hoodie.archive.async"),
-    noted(
-        "hoodie.",
-        "keep.max.commits keep.min.commits",
-        "hoodoo has no archival yet: instants stay on the active timeline",
-    ),
+    not_built("archival beside writes", "hoodie.archive.async"),
     tuning(
         "hoodie.",
-        "archive.beyond.savepoint archive.block.on.latest.clean.ectr archive.delete.parallelism "
-        "commits.archival.batch fail.on.timeline.archiving timeline.compaction.batch.size "
-        "timeline.compaction.target.file.max.bytes timeline.manifest.retained.versions",
+        "archive.delete.parallelism commits.archival.batch fail.on.timeline.archiving",
     ),
     not_built(
         "metadata table",

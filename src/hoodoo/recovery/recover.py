@@ -163,6 +163,8 @@ def _find_pending(txn: Txn, ref: TableRef, instant: str, *, force: bool) -> Inst
         raise Unsupported(f"a {pending.action.value} is not rolled back")
     targets = load_rollback_targets(ref.env, txn.paths, txn.timeline.pending)
     under_way = txn.timeline.find(targets.get(pending.requested_time, instant)) or pending
+    if under_way.action is Action.RESTORE:
+        raise Unsupported(f"restore {under_way.requested_time} takes {instant} back: run it again")
     pulse = take_pulses(ref, [under_way])[under_way.requested_time]
     if not pulse.is_dead and not force:
         raise WriterAlive(f"instant {under_way.requested_time} is not dead: {pulse}")

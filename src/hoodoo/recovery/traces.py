@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from hoodoo.env import Env
 from hoodoo.model import paths
-from hoodoo.model.instant import InstantTime, is_instant_time
+from hoodoo.model.instant import Instant, InstantTime, is_instant_time
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.storage.storage import ObjectInfo
-from hoodoo.timeline.load import parse_timeline
+from hoodoo.timeline.load import parse_states
 from hoodoo.timeline.timeline import Timeline
 
 
@@ -24,6 +24,8 @@ class Traces:
     """Everything of ours below `.hoodie`, and the timeline."""
 
     timeline: Timeline
+    states: Sequence[tuple[Instant, int]]
+    """Every file of the timeline, and when it was modified."""
     heartbeats: Mapping[InstantTime, ObjectInfo]
     marked: frozenset[InstantTime]
     """Instants that have marker files."""
@@ -39,8 +41,10 @@ class Traces:
 def load_traces(env: Env, where: TimelinePaths) -> Traces:
     """The traces of a table, in one listing."""
     entries = list(env.storage.list(paths.META, recursive=True))
+    states = [(state, e.modified_ms) for e in entries for state in parse_states((e,), where)]
     return Traces(
-        timeline=parse_timeline(entries, where),
+        timeline=Timeline.of(state for state, _ in states),
+        states=states,
         heartbeats=dict(_select_by_name(entries, paths.HEARTBEATS)),
         marked=frozenset(time for time, _ in _select_by_directory(entries, paths.MARKERS)),
         completions=[entry for _, entry in _select_by_directory(entries, paths.COMPLETIONS)],

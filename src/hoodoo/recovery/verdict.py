@@ -52,6 +52,8 @@ def judge(
         return Verdict(instant, Fate.LEAVE, f"rollback {rolled_back_by} is about it")
     if not pulse.is_dead:
         return Verdict(instant, Fate.LEAVE, f"alive: {pulse}")
+    if instant.action is Action.RESTORE:
+        return Verdict(instant, Fate.LEAVE, "a restore that was cut off: restore again, it goes on")
     if undoes is not None:
         return Verdict(instant, Fate.LEAVE, _moot(instant, undoes))
     if instant.action is Action.ROLLBACK:

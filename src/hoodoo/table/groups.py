@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from hoodoo.model.files import FileGroup, FileGroupId
-from hoodoo.model.instant import Action
+from hoodoo.model.files import DataFile, FileGroup, FileGroupId
+from hoodoo.model.instant import Action, Instant
 from hoodoo.model.slices import Visibility, depends_on_history, file_groups
 from hoodoo.table.listing import DirectoryLister, Keep, everything
 from hoodoo.table.ref import TableRef
@@ -26,13 +27,20 @@ def visible_groups(
     if visibility is None:
         visibility = view.visibility(start=view.start)
     files = list(DirectoryLister(ref.env, ref.properties.keys).files(keep))
+    groups, _ = group_files(ref, files, visibility)
+    replaced = find_replaced(ref, view)
+    visible = [group for group in groups if group.id not in replaced]
+    return tuple(sorted(visible, key=lambda group: (group.id.partition, group.id.file_id)))
+
+
+def group_files(
+    ref: TableRef, files: Sequence[DataFile], visibility: Visibility
+) -> tuple[list[FileGroup], Visibility]:
+    """File groups with their visible slices, replaced ones too; and what decided about that."""
     by_completion = ref.properties.version.slices_by_completion
     if by_completion and depends_on_history(files, visibility):
         visibility = _with_history(ref, visibility)
-    groups = file_groups(files, visibility, by_completion=by_completion)
-    replaced = _find_replaced(ref, view)
-    visible = [group for group in groups if group.id not in replaced]
-    return tuple(sorted(visible, key=lambda group: (group.id.partition, group.id.file_id)))
+    return file_groups(files, visibility, by_completion=by_completion), visibility
 
 
 def _with_history(ref: TableRef, visibility: Visibility) -> Visibility:
@@ -43,11 +51,12 @@ def _with_history(ref: TableRef, visibility: Visibility) -> Visibility:
     return replace(visibility, archived_completions=completions)
 
 
-def _find_replaced(ref: TableRef, view: Timeline) -> set[FileGroupId]:
-    """File groups that a completed replace commit took out."""
-    replaced: set[FileGroupId] = set()
+def find_replaced(ref: TableRef, view: Timeline) -> dict[FileGroupId, Instant]:
+    """File groups that a completed replace commit took out, and which one did."""
+    replaced: dict[FileGroupId, Instant] = {}
     for instant in view.commits:
         if instant.action is Action.REPLACE_COMMIT:
             commit = read_commit(ref.env, ref.properties.timeline, instant)
-            replaced |= commit.replaced_file_groups()
+            for group in commit.replaced_file_groups():
+                replaced.setdefault(group, instant)
     return replaced

@@ -24,6 +24,7 @@ from hoodoo.model import paths
 from hoodoo.model.attempt import CancelRequest
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import InstantTime, State
+from hoodoo.model.names import parse_instant
 from hoodoo.timeline.head import read_content
 from hoodoo.timeline.resolve_unknown import create_once, delete_surely, replace_once
 from hoodoo.timeline.timeline import Timeline
@@ -63,7 +64,8 @@ def _create(env: Env, decision: Decision, within_s: float | None) -> bool:
 
 def is_unfinished(env: Env, decision: Decision, timeline: Timeline) -> bool:
     """Whether a decision is to be carried out still, or was, and is not wanted any more."""
-    instant = timeline.find(decision.instant)
+    decided = parse_instant(decision.path.rpartition("/")[2], layout=2)
+    instant = timeline.find(decision.instant, decided.action if decided else None)
     match decision.kind:
         case DecisionKind.REQUEST:
             is_archived = timeline.start is not None and decision.instant < timeline.start

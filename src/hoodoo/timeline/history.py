@@ -33,6 +33,14 @@ def load_history(
     return sorted(archived.values(), key=lambda instant: instant.requested_time)
 
 
+def newest_archived(env: Env, paths: TimelinePaths) -> InstantTime | None:
+    """The newest requested time in the archived timeline, by the names of its files alone."""
+    if paths.layout == 1:
+        return None
+    parsed = map(parse_history_file, _live_files(env, paths))
+    return max((name.last for name in parsed if name is not None), default=None)
+
+
 def _live_files(env: Env, paths: TimelinePaths) -> list[str]:
     """Names in the newest manifest; readers of a version that has just gone start over."""
     for _ in range(3):

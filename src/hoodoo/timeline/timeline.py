@@ -40,9 +40,17 @@ class Timeline:
     def where(self, keep: Callable[[Instant], bool]) -> Timeline:
         return Timeline(tuple(instant for instant in self.instants if keep(instant)))
 
-    def find(self, requested_time: str) -> Instant | None:
-        """The instant requested at this time; a savepoint shares its commit's time and yields."""
-        return self._by_requested.get(InstantTime(requested_time))
+    def find(self, requested_time: str, action: Action | None = None) -> Instant | None:
+        """The instant requested at this time; a savepoint shares its commit's time and yields.
+
+        With an action, the one that completes as this action does.
+        """
+        if action is Action.SAVEPOINT:
+            return next((i for i in self.savepoints if i.requested_time == requested_time), None)
+        found = self._by_requested.get(InstantTime(requested_time))
+        if action is None or found is None:
+            return found
+        return found if found.action.completed_as is action.completed_as else None
 
     @cached_property
     def _by_requested(self) -> dict[InstantTime, Instant]:
@@ -65,6 +73,11 @@ class Timeline:
         """Completed instants that add or replace data files."""
         return self.where(lambda instant: instant.is_completed and instant.action.writes_data)
 
+    @cached_property
+    def savepoints(self) -> Timeline:
+        """Savepoints, completed or not."""
+        return self.where(lambda instant: instant.action is Action.SAVEPOINT)
+
     @property
     def latest_commit(self) -> Instant | None:
         return self.commits.instants[-1] if self.commits.instants else None
@@ -78,11 +91,17 @@ class Timeline:
 
     @cached_property
     def start(self) -> InstantTime | None:
-        """Requested time of the first write that is still here; earlier ones are archived."""
-        for instant in self.instants:
-            if instant.action.writes_data and instant.state is not State.ABORTED:
-                return instant.requested_time
-        return None
+        """Requested time of the first write that is still here; earlier ones are archived.
+
+        Archival may pass over commits with savepoints: those say nothing about what is below them.
+        """
+        writes = [
+            i.requested_time
+            for i in self.instants
+            if i.action.writes_data and i.state is not State.ABORTED
+        ]
+        saved = {instant.requested_time for instant in self.savepoints}
+        return next((time for time in writes if time not in saved), writes[0] if writes else None)
 
     def as_of(self, time: InstantTime) -> Timeline:
         """The timeline with nothing requested after `time` (time travel)."""

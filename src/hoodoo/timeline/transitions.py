@@ -40,6 +40,18 @@ def start(txn: Txn, instant: Instant, metadata: codec.Metadata | None = None) ->
     return inflight
 
 
+def start_savepoint(txn: Txn, time: InstantTime) -> Instant:
+    """Begin a savepoint of the commit of this time: it has no requested file.
+
+    Needs: a Txn.
+    Order: inflight file, put-if-absent.
+    Crash: an inflight savepoint, which protects nothing.
+    """
+    inflight = Instant(time, Action.SAVEPOINT, State.INFLIGHT)
+    _create(txn, inflight, None)
+    return inflight
+
+
 def completion(txn: Txn, instant: Instant) -> Instant:
     """What a pending instant will be once completed; its completion time is drawn here.
 
@@ -68,7 +80,7 @@ def remove(txn: Txn, instant: Instant, *, keep_plan: bool = False) -> None:
 
 def refuse_moved(txn: Txn, instant: Instant) -> None:
     """Fail unless an instant is on the timeline in the state that the caller knows."""
-    current = txn.timeline.find(instant.requested_time)
+    current = txn.timeline.find(instant.requested_time, instant.action)
     if current is not None and current.is_completed:
         raise AlreadyCommitted(f"instant {instant.requested_time} is already completed")
     if current is None or current.state is not instant.state:

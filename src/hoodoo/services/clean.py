@@ -1,0 +1,227 @@
+"""Clean: old versions of files, which no promised view needs, are deleted.
+
+Dead writes are rolled back first, in the two steps of `recovery.recover`. Then a plan is put on the
+timeline; from then on it is carried out by whoever comes, any number of times.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hoodoo.concurrency.gate import Attempt, publish
+from hoodoo.concurrency.transaction import transaction
+from hoodoo.config.concurrency import FAILED_WRITES, FailedWrites
+from hoodoo.config.upkeep import CLEAN_TRIGGER_COMMITS
+from hoodoo.engine.engine import Engine
+from hoodoo.env import Env
+from hoodoo.errors import AlreadyCommitted, FormatError, HeartbeatLost, NotFound, UnusablePath
+from hoodoo.model.commit import CleanMetadata, CleanPartitionMetadata
+from hoodoo.model.instant import Action, Instant, InstantTime
+from hoodoo.model.paths import PARTITION_METADATA, PartitionPath, join
+from hoodoo.model.plan import CleanerPlan
+from hoodoo.recovery.recover import finish_decision, roll_back_dead
+from hoodoo.services.attempts import begin, resume
+from hoodoo.services.clean_facts import load_last_clean, load_spared, prepare_plan
+from hoodoo.services.clean_plan import drop_spared, file_name
+from hoodoo.table.listing import data_files
+from hoodoo.table.ref import TableRef
+from hoodoo.table.strays import delete_files
+from hoodoo.table.writable import reopen_for_writing
+from hoodoo.timeline.load import instant_path, read_plan
+from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.txn import Txn
+
+log = logging.getLogger("hoodoo.services")
+
+_FILES_OF_A_TASK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """A clean that is done."""
+
+    instant: InstantTime
+    files: tuple[str, ...]
+    """Paths of the files that it deleted."""
+    earliest: InstantTime | None
+    """The earliest commit that it kept."""
+    is_resumed: bool = False
+    """Someone else had begun with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Files of one partition to delete: what a task gets."""
+
+    env: Env
+    partition: PartitionPath
+    names: tuple[str, ...]
+
+
+def clean(ref: TableRef, engine: Engine) -> list[Cleaned]:
+    """Finish cleans that were cut off, then plan one more and carry it out, if there is need.
+
+    Order: dead writes rolled back; cleans that nobody works on; facts; plan; files; completed.
+    Crash: a clean is pending; the next one to come here goes on.
+    """
+    ref = reopen_for_writing(ref)
+    if ref.config.get(FAILED_WRITES) is not FailedWrites.NEVER:
+        finish_decision(ref)
+        roll_back_dead(ref, ref.load_timeline())
+    done = [replace(each, is_resumed=True) for each in _finish_pending(ref, engine)]
+    timeline = ref.load_timeline()
+    prepared = prepare_plan(ref, engine, timeline)
+    if prepared is None:
+        return done
+
+    def make_plan(txn: Txn) -> CleanerPlan | None:
+        if _undoes_or_cleans(txn.timeline) != _undoes_or_cleans(timeline):
+            return None
+        return drop_spared(prepared, load_spared(ref, txn.timeline))
+
+    attempt = begin(ref, Action.CLEAN, make_plan)
+    if attempt is not None and (cleaned := run_clean(ref, engine, attempt)) is not None:
+        done.append(cleaned)
+    return done
+
+
+def is_clean_due(ref: TableRef, timeline: Timeline) -> bool:
+    """Whether enough was committed since the last clean, or one was cut off."""
+    if any(instant.action is Action.CLEAN for instant in timeline.pending):
+        return True
+    last = load_last_clean(ref, timeline)
+    since = (last.last_commit if last else None) or ""
+    commits = [c for c in timeline.commits if c.requested_time > since]
+    return len(commits) >= ref.config.get(CLEAN_TRIGGER_COMMITS)
+
+
+def run_clean(ref: TableRef, engine: Engine, attempt: Attempt) -> Cleaned | None:
+    """Carry a clean out, from wherever someone left it; None if someone else completed it.
+
+    Order: files deleted; then, in a transaction, through the gate: partitions without files
+    deleted, completed clean; heartbeat.
+    Crash: the clean is pending; anyone may repeat all of it.
+    """
+    started = ref.env.clock.monotonic()
+    plan = _read_plan(ref, attempt.instant)
+    try:
+        deletions = [Deletion(ref.env, *each) for each in _list_deletions(plan)]
+        engine.map(delete_files_of_partition, deletions)
+
+        def prepare_metadata() -> CleanMetadata:
+            reopen_for_writing(ref)
+            deserted = _delete_partitions(txn, ref, plan)
+            took_ms = int((ref.env.clock.monotonic() - started) * 1000)
+            return _make_metadata(attempt.instant, plan, deserted, took_ms)
+
+        with transaction(ref, "clean") as txn:
+            publish(txn, attempt, prepare_metadata)
+    except (AlreadyCommitted, HeartbeatLost) as error:
+        attempt.heartbeat.stop()
+        log.info("clean_overtaken time=%s error=%s", attempt.instant.requested_time, error)
+        return None
+    except BaseException:
+        attempt.heartbeat.stop()
+        raise
+    attempt.heartbeat.end()
+    files = tuple(join(part, name) for part, names in _list_deletions(plan) for name in names)
+    log.info("cleaned time=%s files=%d", attempt.instant.requested_time, len(files))
+    return Cleaned(attempt.instant.requested_time, files, _earliest(plan))
+
+
+def delete_files_of_partition(deletion: Deletion) -> None:
+    """Delete these files; one that is gone already is fine."""
+    delete_files(deletion.env, (join(deletion.partition, name) for name in deletion.names))
+
+
+def _finish_pending(ref: TableRef, engine: Engine) -> Iterator[Cleaned]:
+    for instant in ref.load_timeline().pending:
+        if instant.action is Action.CLEAN:
+            attempt = resume(ref, instant)
+            if attempt is not None and (cleaned := run_clean(ref, engine, attempt)) is not None:
+                yield cleaned
+
+
+def _undoes_or_cleans(timeline: Timeline) -> set[InstantTime]:
+    """Cleans and restores: what they are about is not to be planned on an older timeline."""
+    kinds = (Action.CLEAN, Action.RESTORE)
+    return {instant.requested_time for instant in timeline if instant.action in kinds}
+
+
+def _read_plan(ref: TableRef, instant: Instant) -> CleanerPlan:
+    plan = read_plan(ref.env, ref.properties.timeline, instant)
+    if not isinstance(plan, CleanerPlan):
+        raise FormatError("no plan in it", source=instant_path(ref.properties.timeline, instant))
+    return plan
+
+
+def _list_deletions(plan: CleanerPlan) -> list[tuple[PartitionPath, tuple[str, ...]]]:
+    """Names to delete by partition, in pieces; plans of version 1 have bare names."""
+    by_partition: dict[PartitionPath, list[str]] = {}
+    for partition, infos in (plan.file_paths_to_be_deleted_per_partition or {}).items():
+        by_partition.setdefault(partition, []).extend(map(file_name, infos))
+    for partition, whole in (plan.files_to_be_deleted_per_partition or {}).items():
+        by_partition.setdefault(partition, []).extend(p.rpartition("/")[2] for p in whole)
+    return [
+        (partition, tuple(names[at : at + _FILES_OF_A_TASK]))
+        for partition, names in sorted(by_partition.items())
+        for at in range(0, len(names), _FILES_OF_A_TASK)
+    ]
+
+
+def _delete_partitions(txn: Txn, ref: TableRef, plan: CleanerPlan) -> set[str]:
+    """Take the mark off directories that hold no data; those that came to be used stay.
+
+    Needs: a Txn: nobody begins a write meanwhile, and whoever does so later makes the mark anew.
+    """
+    planned = plan.partitions_to_be_deleted or ()
+    if not planned or any(instant.action.writes_data for instant in txn.timeline.pending):
+        return set()
+    deserted: set[str] = set()
+    for partition in map(PartitionPath, planned):
+        try:
+            entries = list(ref.env.storage.list(partition))
+        except (UnusablePath, NotFound):
+            continue
+        if any(True for _ in data_files(partition, entries)):
+            continue
+        names = (entry.path for entry in entries)
+        delete_files(ref.env, [p for p in names if PARTITION_METADATA in p.rpartition("/")[2]])
+        deserted.add(partition)
+    return deserted
+
+
+def _make_metadata(
+    instant: Instant, plan: CleanerPlan, deserted: set[str], took_ms: int
+) -> CleanMetadata:
+    by_partition: dict[PartitionPath, tuple[str, ...]] = {
+        PartitionPath(partition): () for partition in sorted(deserted)
+    }
+    for partition, names in _list_deletions(plan):
+        by_partition[partition] = (*by_partition.get(partition, ()), *names)
+    return CleanMetadata(
+        start_clean_time=instant.requested_time,
+        time_taken_in_millis=took_ms,
+        total_files_deleted=sum(map(len, by_partition.values())),
+        earliest_commit_to_retain=_earliest(plan) or "",
+        last_completed_commit_timestamp=plan.last_completed_commit_timestamp,
+        partition_metadata={
+            partition: CleanPartitionMetadata(
+                partition_path=partition,
+                policy=plan.policy,
+                delete_path_patterns=names,
+                success_delete_files=names,
+                is_partition_deleted=partition in deserted,
+            )
+            for partition, names in by_partition.items()
+        },
+        bootstrap_partition_metadata={},
+        extra_metadata=plan.extra_metadata,
+    )
+
+
+def _earliest(plan: CleanerPlan) -> InstantTime | None:
+    earliest = plan.earliest_instant_to_retain
+    return InstantTime(earliest.requested_time) if earliest is not None else None

@@ -1,0 +1,351 @@
+"""Restore: the table goes back to what it was when a commit had completed.
+
+The plan is decided first: once a restore is on the timeline, nobody commits anything until it is
+completed. Then commits are taken back, newest first. A commit is invisible before the first of its
+files is deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from hoodoo.concurrency.gate import Attempt, publish, take_back
+from hoodoo.concurrency.liveness import Pulse, default_expiry_ms, store_time_ms, take_pulses
+from hoodoo.concurrency.markers import delete_markers
+from hoodoo.concurrency.transaction import transaction
+from hoodoo.config.upkeep import CleanPolicy
+from hoodoo.engine.engine import Engine
+from hoodoo.env import Env
+from hoodoo.errors import FormatError, InputError, NotFound, TimelineError, WriterAlive
+from hoodoo.format import json_object
+from hoodoo.model import paths
+from hoodoo.model.attempt import Leftovers
+from hoodoo.model.commit import (
+    CleanMetadata,
+    CommitMetadata,
+    InstantInfo,
+    RestoreMetadata,
+    RollbackMetadata,
+    RollbackPartitionMetadata,
+)
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.paths import PartitionPath
+from hoodoo.model.plan import CleanerPlan, RestorePlan
+from hoodoo.recovery.files import find_files, find_partitions, load_announced_paths, whole_path
+from hoodoo.recovery.recover import finish_decision, roll_back_dead
+from hoodoo.services.attempts import begin, resume
+from hoodoo.services.restore_plan import EMPTY_TABLE, RestoreFacts, find_previous, plan_restore
+from hoodoo.table.ref import TableRef
+from hoodoo.table.strays import delete_files
+from hoodoo.table.writable import reopen_for_writing
+from hoodoo.timeline import transitions
+from hoodoo.timeline.history import load_history
+from hoodoo.timeline.load import instant_path, read_commit, read_metadata, read_plan
+from hoodoo.timeline.resolve_unknown import delete_surely
+from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.txn import Txn
+
+log = logging.getLogger("hoodoo.services")
+
+_EXPIRIES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A restore that is done."""
+
+    restore: InstantTime
+    target: InstantTime
+    """The commit that the table is at again."""
+    instants: tuple[InstantTime, ...]
+    """What was taken back, newest first."""
+    files: tuple[str, ...]
+    """Paths of the data files that were deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Files of an instant in one partition to delete: what a task gets."""
+
+    env: Env
+    instant: InstantTime
+    partition: PartitionPath
+
+
+def restore(ref: TableRef, engine: Engine, target: str, *, wait: bool = True) -> Restored:
+    """Take the table back to a commit, by preference one with a savepoint.
+
+    Commits that are younger than two expiries of heartbeats are waited for: until then, a late
+    message could bring one back. Without `wait`, that is a `TimelineError`.
+    Raises `WriterAlive`, `TimelineError`, `InputError`.
+    """
+
+    def choose(timeline: Timeline) -> Instant:
+        commit = timeline.commits.find(target)
+        if commit is None:
+            raise InputError(f"{target} is not a completed commit of the active timeline")
+        return commit
+
+    return _restore(ref, engine, choose, wait=wait)
+
+
+def roll_back_latest(ref: TableRef, engine: Engine, latest: str, *, wait: bool = True) -> Restored:
+    """Take the latest completed commit back; errors and `wait` as of `restore`."""
+    return _restore(ref, engine, lambda timeline: find_previous(timeline, latest), wait=wait)
+
+
+def _restore(
+    ref: TableRef, engine: Engine, choose: Callable[[Timeline], Instant | None], *, wait: bool
+) -> Restored:
+    """Order: dead writes rolled back; a restore that was cut off; facts; plan; carried out."""
+    ref = reopen_for_writing(ref)
+    finish_decision(ref)
+    roll_back_dead(ref, ref.load_timeline())
+    attempt = _resume_pending(ref)
+    if attempt is None:
+
+        def make_plan(txn: Txn) -> RestorePlan:
+            target = choose(txn.timeline)
+            plan = plan_restore(load_facts(ref, txn.timeline, target))
+            if not wait:
+                _refuse_young(ref, txn.timeline, plan)
+            return plan
+
+        attempt = begin(ref, Action.RESTORE, make_plan)
+        assert attempt is not None
+    return run_restore(ref, engine, attempt)
+
+
+def _resume_pending(ref: TableRef) -> Attempt | None:
+    for instant in ref.load_timeline().pending:
+        if instant.action is Action.RESTORE:
+            attempt = resume(ref, instant)
+            if attempt is None:
+                raise WriterAlive(f"restore {instant.requested_time} is under way")
+            return attempt
+    return None
+
+
+def load_facts(ref: TableRef, timeline: Timeline, target: Instant | None) -> RestoreFacts:
+    """What decides about a restore; the timeline is that of a Txn."""
+    writes = [instant for instant in timeline.pending if instant.action.writes_data]
+    pulses = take_pulses(ref, writes)
+    alive = {
+        instant.requested_time: str(pulses[instant.requested_time])
+        for instant in writes
+        if _is_alive(instant, pulses[instant.requested_time])
+    }
+    cleaned_below, versions_cleaned_at = _load_cleans(ref, timeline)
+    ended = target.ended_at if target is not None else EMPTY_TABLE
+    history = load_history(ref.env, ref.properties.timeline)
+    return RestoreFacts(
+        timeline,
+        target,
+        alive,
+        cleaned_below,
+        versions_cleaned_at,
+        tuple(
+            archived.requested_time
+            for archived in history
+            if archived.action.writes_data
+            and (archived.completion_time or archived.requested_time) > ended
+            and timeline.commits.find(archived.requested_time) is None
+        ),
+    )
+
+
+def _is_alive(instant: Instant, pulse: Pulse) -> bool:
+    """Whether somebody is at work; a plan that waits for an executor has no heartbeat."""
+    is_plan = instant.action.completed_as is not instant.action
+    waits = is_plan and instant.state is State.REQUESTED and not pulse.has_heartbeat
+    return not pulse.is_dead and not waits
+
+
+def _load_cleans(
+    ref: TableRef, timeline: Timeline
+) -> tuple[InstantTime | None, InstantTime | None]:
+    """Below which commit cleans, pending ones too, delete files; when one last went by versions."""
+    env, layout = ref.env, ref.properties.timeline
+    below: list[InstantTime] = []
+    by_versions: list[InstantTime] = []
+    for instant in timeline:
+        if instant.action is not Action.CLEAN:
+            continue
+        read = read_metadata if instant.is_completed else read_plan
+        match read(env, layout, instant):
+            case CleanMetadata(earliest_commit_to_retain=earliest) if earliest:
+                below.append(InstantTime(earliest))
+            case CleanerPlan(earliest_instant_to_retain=kept) if kept is not None:
+                below.append(InstantTime(kept.requested_time))
+            case CleanMetadata(partition_metadata=cleaned) if cleaned:
+                by_versions.append(instant.ended_at)
+            case CleanerPlan(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS.value):
+                by_versions.append(instant.requested_time)
+    return max(below, default=None), max(by_versions, default=None)
+
+
+# -- carrying it out ----------------------------------------------------------------------------
+
+
+def run_restore(ref: TableRef, engine: Engine, attempt: Attempt) -> Restored:
+    """Carry a restore out, from wherever someone left it.
+
+    Order: each instant, newest first, as `_undo`; then, through the gate: completed restore;
+    heartbeat.
+    Crash: the restore is pending, and nobody commits; restoring again goes on.
+    """
+    env, started = ref.env, ref.env.clock.monotonic()
+    plan = _read_plan(ref, attempt.instant)
+    undone: dict[InstantInfo, set[str]] = {}
+    try:
+        for info in plan.instants_to_rollback:
+            undone[info] = _undo(ref, engine, attempt, info)
+
+        def prepare_metadata() -> RestoreMetadata:
+            took_ms = int((env.clock.monotonic() - started) * 1000)
+            return _make_metadata(ref, attempt.instant, undone, took_ms)
+
+        with transaction(ref, "restore") as txn:
+            publish(txn, attempt, prepare_metadata)
+    except BaseException:
+        attempt.heartbeat.stop()
+        raise
+    attempt.heartbeat.end()
+    time = attempt.instant.requested_time
+    target = InstantTime(plan.savepoint_to_restore_timestamp or EMPTY_TABLE)
+    log.info("restored time=%s target=%s instants=%d", time, target, len(undone))
+    files = tuple(sorted(file for deleted in undone.values() for file in deleted))
+    return Restored(time, target, tuple(InstantTime(i.commit_time) for i in undone), files)
+
+
+def _undo(ref: TableRef, engine: Engine, attempt: Attempt, info: InstantInfo) -> set[str]:
+    """Take one instant back; one that is gone already was taken back by an earlier attempt.
+
+    Order: the time passes in which it could come back; note of its partitions, also for later
+    sweeps; completed file, through the head; data files; inflight and requested file; markers.
+    Crash: it is completed, or pending with a note; or it is gone.
+    """
+    env, time = ref.env, InstantTime(info.commit_time)
+    instant = ref.load_timeline().find(time, Action(info.action))
+    if instant is None:
+        return set()
+    if instant.is_completed:
+        _wait_until_settled(ref, instant)
+    partitions = _note_partitions(ref, instant)
+    if instant.is_completed:
+        with transaction(ref, "restore") as txn:
+            take_back(txn, instant, attempt.owner, attempt.heartbeat.check)
+    removals = [Removal(env, time, partition) for partition in partitions]
+    deleted = set().union(*engine.map(delete_files_of_instant, removals))
+    with transaction(ref, "restore") as txn:
+        for action in Action:
+            if action.completed_as is instant.action.completed_as:
+                transitions.remove(txn, Instant(time, action, State.INFLIGHT))
+    delete_markers(env, time)
+    delete_surely(env, paths.heartbeat(time))
+    log.info("taken_back time=%s files=%d", time, len(deleted))
+    return deleted
+
+
+def delete_files_of_instant(removal: Removal) -> set[str]:
+    """Delete the files of an instant that are in a partition now."""
+    found = find_files(removal.env, removal.instant, [removal.partition])
+    return delete_files(removal.env, found)
+
+
+def _note_partitions(ref: TableRef, instant: Instant) -> Sequence[PartitionPath]:
+    """Where an instant has files: by what it says, or by what an earlier attempt noted."""
+    env, path = ref.env, paths.leftovers(instant.requested_time)
+    try:
+        note = json_object.decode(env.storage.read(path), Leftovers)
+        return [PartitionPath(partition) for partition in note.partitions]
+    except NotFound:
+        pass
+    if instant.is_completed:
+        metadata: CommitMetadata = read_commit(env, ref.properties.timeline, instant)
+        partitions = set(metadata.partition_to_write_stats)
+    else:
+        files = load_announced_paths(env, instant.requested_time)
+        partitions = find_partitions(ref, instant, files)
+    note = Leftovers(instant.requested_time, tuple(sorted(partitions)), rounds=0)
+    env.storage.put(path, json_object.encode(note))
+    return sorted(partitions)
+
+
+def _wait_until_settled(ref: TableRef, instant: Instant) -> None:
+    """Let the time pass in which a late message could bring a completed file back."""
+    while (left_ms := _unsettled_ms(ref, instant)) > 0:
+        log.info("restore_waits time=%s seconds=%.0f", instant.requested_time, left_ms / 1000)
+        ref.env.clock.sleep(left_ms / 1000)
+
+
+def _refuse_young(ref: TableRef, timeline: Timeline, plan: RestorePlan) -> None:
+    for info in plan.instants_to_rollback:
+        instant = timeline.commits.find(info.commit_time)
+        left_ms = _unsettled_ms(ref, instant) if instant is not None else 0
+        if left_ms > 0:
+            raise TimelineError(
+                f"commit {info.commit_time} is too young: in {left_ms / 1000:.0f} s nothing can "
+                "bring it back any more; wait, or let the restore wait"
+            )
+
+
+def _unsettled_ms(ref: TableRef, instant: Instant) -> int:
+    """For how long yet a late message could bring a completed file back."""
+    path = instant_path(ref.properties.timeline, instant)
+    try:
+        modified_ms = ref.env.storage.stat(path).modified_ms
+    except NotFound:
+        return 0
+    age_ms = store_time_ms(ref.env) - modified_ms
+    return _EXPIRIES * default_expiry_ms(ref) + 1 - age_ms
+
+
+def _read_plan(ref: TableRef, instant: Instant) -> RestorePlan:
+    plan = read_plan(ref.env, ref.properties.timeline, instant)
+    if not isinstance(plan, RestorePlan):
+        source = instant_path(ref.properties.timeline, replace(instant, state=State.REQUESTED))
+        raise FormatError("no plan in it", source=source)
+    return plan
+
+
+def _make_metadata(
+    ref: TableRef, instant: Instant, undone: dict[InstantInfo, set[str]], took_ms: int
+) -> RestoreMetadata:
+    return RestoreMetadata(
+        start_restore_time=instant.requested_time,
+        time_taken_in_millis=took_ms,
+        instants_to_rollback=tuple(info.commit_time for info in undone),
+        rollbacks={
+            info.commit_time: (_describe(ref, instant.requested_time, info, files),)
+            for info, files in undone.items()
+        },
+        restore_instant_info=tuple(undone),
+    )
+
+
+def _describe(
+    ref: TableRef, restore_time: InstantTime, info: InstantInfo, files: set[str]
+) -> RollbackMetadata:
+    by_partition: dict[PartitionPath, list[str]] = {}
+    for path in sorted(files):
+        partition = PartitionPath(path.rpartition("/")[0])
+        by_partition.setdefault(partition, []).append(whole_path(ref, path))
+    return RollbackMetadata(
+        start_rollback_time=restore_time,
+        time_taken_in_millis=0,
+        total_files_deleted=len(files),
+        commits_rollback=(info.commit_time,),
+        partition_metadata={
+            partition: RollbackPartitionMetadata(
+                partition_path=partition,
+                success_delete_files=tuple(names),
+                rollback_log_files={},
+                log_files_from_failed_commit={},
+            )
+            for partition, names in by_partition.items()
+        },
+        instants_rollback=(info,),
+    )
