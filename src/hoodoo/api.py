@@ -238,20 +238,27 @@ class Table:
         return self._write(OperationType.DELETE_PARTITION, partitions)
 
     def _write(self, operation: OperationType, rows: Any) -> CommitResult:
-        """Rows of a Spark DataFrame are written by Spark, all others in this process."""
+        """Rows of a Spark DataFrame are written by Spark, all others in this process.
+
+        Then the services are run that are due.
+        """
+        from hoodoo.services.upkeep import keep_up
         from hoodoo.write.retry import run_with_retries
 
         if type(rows).__module__.startswith("pyspark."):
+            from hoodoo.spark.write import engine_of
             from hoodoo.spark.write import write as write_by_spark
 
-            return run_with_retries(
+            done = run_with_retries(
                 self._ref, operation, lambda ref: write_by_spark(ref, operation, rows)
             )
+            return keep_up(self._ref, engine_of(self._ref, rows), done)
         from hoodoo.write.operations import write
 
-        return run_with_retries(
+        done = run_with_retries(
             self._ref, operation, lambda ref: write(ref, operation, rows, self._engine)
         )
+        return keep_up(self._ref, self._engine, done)
 
     # -- table services -----------------------------------------------------------------------
 

@@ -209,9 +209,7 @@ def _schedule_own(txn: Txn, ref: TableRef, attempt: Attempt) -> Attempt | None:
     return schedule_rollback(txn, ref, pending)
 
 
-def judge_pending(
-    ref: TableRef, timeline: Timeline, now_ms: int | None = None
-) -> list[Verdict]:
+def judge_pending(ref: TableRef, timeline: Timeline, now_ms: int | None = None) -> list[Verdict]:
     """What recover would do with each pending instant; `now_ms` as of `take_pulses`."""
     pending = timeline.pending.instants
     return judge_all(

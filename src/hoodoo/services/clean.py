@@ -23,8 +23,13 @@ from hoodoo.model.paths import PARTITION_METADATA, PartitionPath, join
 from hoodoo.model.plan import CleanerPlan
 from hoodoo.recovery.recover import finish_decision, roll_back_dead
 from hoodoo.services.attempts import begin, resume
-from hoodoo.services.clean_facts import load_last_clean, load_spared, prepare_plan
-from hoodoo.services.clean_plan import drop_spared, file_name
+from hoodoo.services.clean_facts import (
+    load_last_clean,
+    load_retention,
+    load_spared,
+    prepare_plan,
+)
+from hoodoo.services.clean_plan import choose_kept, drop_spared, file_name
 from hoodoo.table.listing import data_files
 from hoodoo.table.ref import TableRef
 from hoodoo.table.strays import delete_files
@@ -91,7 +96,11 @@ def is_clean_due(ref: TableRef, timeline: Timeline) -> bool:
     """Whether enough was committed since the last clean, or one was cut off."""
     if any(instant.action is Action.CLEAN for instant in timeline.pending):
         return True
-    last = load_last_clean(ref, timeline)
+    last, retention = load_last_clean(ref, timeline), load_retention(ref)
+    pending = [instant for instant in timeline.pending if instant.action.writes_data]
+    kept = choose_kept(retention, timeline.commits.instants, pending, last)
+    if kept.earliest is None and not retention.keeps_versions:
+        return False
     since = (last.last_commit if last else None) or ""
     commits = [c for c in timeline.commits if c.requested_time > since]
     return len(commits) >= ref.config.get(CLEAN_TRIGGER_COMMITS)

@@ -52,7 +52,7 @@ def schedule_compaction(
     """Plan a compaction of the file groups that have logs; None if there is nothing to compact."""
     ref = reopen_for_writing(ref)
     _refuse_without_logs(ref)
-    if only_if_due and not is_due(ref.config, _look_back(ref, ref.load_timeline())):
+    if only_if_due and not is_due(ref.config, look_back(ref, ref.load_timeline())):
         return None
     return schedule(ref, Action.COMPACTION, partial(_build_plan, ref, terms), find_yielding_plans)
 
@@ -92,7 +92,7 @@ def _build_plan(ref: TableRef, terms: PlanTerms | None, timeline: Timeline) -> M
     )
 
 
-def _look_back(ref: TableRef, timeline: Timeline) -> SinceCompaction:
+def look_back(ref: TableRef, timeline: Timeline) -> SinceCompaction:
     """Delta commits, and the time, since the last compaction."""
     compactions = [
         i

@@ -7,7 +7,7 @@ head, so that the owner before it can complete nothing, however late it wakes up
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
@@ -254,6 +254,18 @@ def _start(txn: Txn, ref: TableRef, instant: Instant, heartbeat: Heartbeat) -> I
 def find_plans(timeline: Timeline, *actions: Action) -> list[Instant]:
     """Pending plans of these actions, oldest first."""
     return [instant for instant in timeline.pending if instant.action in actions]
+
+
+def find_idle_plans(ref: TableRef, plans: Sequence[Instant]) -> list[Instant]:
+    """Those of these pending plans that nobody is at work on."""
+    pulses = take_pulses(ref, plans)
+
+    def is_idle(plan: Instant) -> bool:
+        pulse = pulses[plan.requested_time]
+        has_begun = pulse.has_heartbeat or plan.state is State.INFLIGHT
+        return pulse.is_dead or not has_begun
+
+    return [plan for plan in plans if is_idle(plan)]
 
 
 def load_plans(ref: TableRef, timeline: Timeline) -> list[Other]:

@@ -18,6 +18,7 @@ from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Process, SystemIds
 from hoodoo.errors import HoodooError, InputError
 from hoodoo.model.stats import WriteStat
+from hoodoo.services.upkeep import upkeep_after
 from hoodoo.spark.columns import OWN
 from hoodoo.spark.schema import arrow_schema
 from hoodoo.spark.worker import attempt
@@ -68,7 +69,9 @@ class AppendWriter(DataSourceArrowWriter):
             if part.error is not None:
                 self.abort(messages)
                 raise part.error
-        commit_detached(self._here(), [s for part in parts for s in part.stats], LocalEngine())
+        write, engine = self._here(), LocalEngine()
+        commit_detached(write, [s for part in parts for s in part.stats], engine)
+        upkeep_after(write.ref, engine)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Roll back; Spark also asks for it when `commit` failed, whatever came of that."""

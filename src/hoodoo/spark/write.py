@@ -85,9 +85,7 @@ class _Job:
     @property
     def engine(self) -> SparkEngine:
         """Runs what is done per file."""
-        here_bytes = self.ref.config.get(DRIVER_MAX_FILE_BYTES)
-        text = f"hoodoo {self.ref.properties.name}"
-        return SparkEngine(self.spark, text, here_bytes=here_bytes)
+        return engine_of(self.ref, self.incoming)
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Rows that are used again: computed once, and dropped when the write ends."""
@@ -104,6 +102,12 @@ class _Job:
         """Carry a planned write out."""
         stage = partial(write_routed, self.spark, assignment, routed, combine=combine)
         return execute(self.ref, assignment, stage, self.engine, self.phases)
+
+
+def engine_of(ref: TableRef, rows: DataFrame) -> SparkEngine:
+    """Runs what is done per file, in the session of these rows."""
+    here_bytes = ref.config.get(DRIVER_MAX_FILE_BYTES)
+    return SparkEngine(session_of(rows), f"hoodoo {ref.properties.name}", here_bytes=here_bytes)
 
 
 @contextmanager
