@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from hoodoo.inspect.doctor import Finding
     from hoodoo.inspect.files import FilesReport
     from hoodoo.inspect.locks import LockReport
+    from hoodoo.inspect.plans import PlanReport
     from hoodoo.inspect.timeline import InstantReport
     from hoodoo.model.plan_terms import PlanTerms
     from hoodoo.recovery.recover import Recovered
@@ -413,6 +415,18 @@ class Table:
         from hoodoo.inspect.files import report_files
 
         return report_files(self._ref, partition=partition)
+
+    def plans(self) -> list[PlanReport]:
+        """Pending plans of table services: what they are about and block, and who runs them."""
+        from hoodoo.inspect.plans import report_plans
+
+        return report_plans(self._ref)
+
+    def doctor(self) -> list[Finding]:
+        """What is wrong with the table, why, and the command that repairs it."""
+        from hoodoo.inspect.doctor import diagnose
+
+        return diagnose(self._ref)
 
     def lock_status(self) -> LockReport:
         """Who holds the table's lock, since when, and how long yet."""

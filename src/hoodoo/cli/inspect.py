@@ -235,7 +235,7 @@ def _print_nonempty_columns(
 def _print_instants(instants: Sequence[InstantReport]) -> None:
     headers = (
         *("requested", "completed", "action", "state", "operation", "age", "owner"),
-        *("sign of life", "problem"),
+        *("sign of life", "cancelled", "problem"),
     )
     cells = [
         [
@@ -247,6 +247,7 @@ def _print_instants(instants: Sequence[InstantReport]) -> None:
             output.age_text(one.age_seconds),
             one.owner,
             _silence(one),
+            one.cancelled,
             one.problem,
         ]
         for one in instants

@@ -17,7 +17,19 @@ import typer
 from typer.core import TyperGroup
 
 from hoodoo import __version__
-from hoodoo.cli import create, demo, inspect, lock, repair, write
+from hoodoo.cli import (
+    create,
+    demo,
+    doctor,
+    inspect,
+    lock,
+    plans,
+    repair,
+    retention,
+    services,
+    upkeep,
+    write,
+)
 from hoodoo.cli.output import print_error, print_line
 from hoodoo.errors import HoodooError
 
@@ -29,6 +41,18 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     inspect.files,
     inspect.scan,
     write.write,
+    plans.plans,
+    plans.cancel,
+    services.compact,
+    services.log_compact,
+    services.cluster,
+    upkeep.upkeep,
+    retention.clean,
+    retention.archive,
+    retention.savepoint,
+    retention.restore,
+    retention.undo,
+    doctor.doctor,
     repair.recover,
     repair.rollback,
     demo.demo,

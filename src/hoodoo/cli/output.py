@@ -34,6 +34,13 @@ def print_json(value: object) -> None:
     print_line(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
+def print_json_line(value: object) -> None:
+    """The same on one line, for what comes bit by bit."""
+    import json
+
+    print_line(json.dumps(plain(value), ensure_ascii=False))
+
+
 def plain(value: Any) -> Any:
     """A report as JSON knows it: dataclasses become objects."""
     if is_dataclass(value) and not isinstance(value, type):

@@ -73,8 +73,9 @@ CLEAN_TRIGGER = Key(
 CLEAN_TRIGGER_COMMITS = Key(
     "hoodie.clean.trigger.max.commits",
     integer(1),
-    1,
-    "A clean after a commit is due once there are so many commits since the last one.",
+    5,
+    "A clean after a commit is due once there are so many commits since the last one; Apache Hudi "
+    "cleans after each.",
     aliases=("hoodie.clean.max.commits",),
 )
 COMMITS_TO_CLEAN = Key(

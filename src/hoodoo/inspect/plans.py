@@ -21,6 +21,7 @@ from hoodoo.recovery.ending import REWRITES, load_plan_facts
 from hoodoo.services.pending import plan_groups
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import read_plan
+from hoodoo.timeline.timeline import Timeline
 
 _SERVICES = frozenset({*REWRITES, Action.CLEAN, Action.INDEXING, Action.RESTORE})
 
@@ -68,12 +69,17 @@ def report_plans(ref: TableRef) -> list[PlanReport]:
     pending = [instant for instant in timeline.pending if instant.action in _SERVICES]
     if not pending:
         return []
-    overdue = {
-        each.instant.requested_time: each.reason
-        for each in find_overdue(ref, timeline, newest_ms(ref))
-    }
+    overdue = _find_overdue(ref, timeline)
     reports = (_report(ref, instant, overdue.get(instant.requested_time)) for instant in pending)
     return [report for report in reports if report is not None]
+
+
+def _find_overdue(ref: TableRef, timeline: Timeline) -> dict[InstantTime, str]:
+    try:
+        found = find_overdue(ref, timeline, newest_ms(ref))
+    except FormatError:  # the report of that plan tells
+        return {}
+    return {each.instant.requested_time: each.reason for each in found}
 
 
 def _report(ref: TableRef, instant: Instant, overdue: str | None) -> PlanReport | None:
@@ -85,8 +91,10 @@ def _report(ref: TableRef, instant: Instant, overdue: str | None) -> PlanReport 
         if instant.action in REWRITES:
             facts = load_plan_facts(ref, instant)
             cancel = facts.cancel
-            if facts.terms is None:
+            if facts.terms is None and instant.action is Action.REPLACE_COMMIT:
                 return None
+            if facts.terms is None:
+                problem = "no plan in it"
     except NotFound:
         return None
     except FormatError as error:

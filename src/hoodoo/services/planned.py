@@ -52,7 +52,9 @@ class PlannedService:
     suits: Callable[[TableRef], bool]
     """Whether the table can need it at all."""
     is_due: Callable[[TableRef, Timeline], bool]
-    schedule: Callable[[TableRef], Instant | None]
+    schedule: Callable[[TableRef, PlanTerms], Instant | None]
+    terms: Callable[[Config], PlanTerms]
+    """Those of plans that nobody asked for by hand."""
     run: RunPlan
     after_commit: Callable[[Config], Switches]
     """What a writer does about it."""
@@ -108,8 +110,7 @@ def _plans_clusterings(config: Config) -> bool:
     return config.get(CLUSTER_SCHEDULE_INLINE) or config.get(CLUSTER_ASYNC)
 
 
-def upkeep_terms(config: Config) -> PlanTerms:
-    """The terms of plans that nobody asked for by hand, except of compactions."""
+def _terms_of_settings(config: Config) -> PlanTerms:
     policy = config.get(UPKEEP_POLICY)
     return build_terms(
         cancellable=policy is PlanPolicy.CANCELLABLE, removable=policy is PlanPolicy.REMOVABLE
@@ -121,7 +122,8 @@ PLANNED_SERVICES = (
         Action.COMPACTION,
         suits=_is_merge_on_read,
         is_due=_is_compaction_due,
-        schedule=schedule_compaction,
+        schedule=lambda ref, terms: schedule_compaction(ref, terms=terms),
+        terms=lambda config: PlanTerms(),
         run=run_compaction,
         after_commit=_compact_after_commit,
         apart=lambda config: Switches(plans=True, runs=True),
@@ -130,7 +132,8 @@ PLANNED_SERVICES = (
         Action.CLUSTERING,
         suits=_has_no_buckets,
         is_due=_is_clustering_due,
-        schedule=lambda ref: schedule_clustering(ref, terms=upkeep_terms(ref.config)),
+        schedule=lambda ref, terms: schedule_clustering(ref, terms=terms),
+        terms=_terms_of_settings,
         run=run_clustering,
         after_commit=_cluster_after_commit,
         apart=_cluster_apart,

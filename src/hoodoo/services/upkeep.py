@@ -189,7 +189,7 @@ def _plan_and_run(service: PlannedService, switches: Switches) -> Step:
                 yield _run(visit, service, plan)
         if pending or not switches.plans or not service.is_due(ref, visit.timeline):
             return
-        scheduled = service.schedule(ref)
+        scheduled = service.schedule(ref, service.terms(ref.config))
         if scheduled is None:
             return
         if switches.runs:
@@ -240,10 +240,11 @@ def _archive(visit: _Visit) -> Iterator[Upkeep]:
 def _recover(visit: _Visit) -> Iterator[Upkeep]:
     done = recover(visit.ref)
     if done.rolled_back or done.swept.data_files or done.swept.leftovers:
-        yield Upkeep("recover", Outcome.DONE, _describe_recovery(done))
+        yield Upkeep("recover", Outcome.DONE, describe_recovery(done))
 
 
-def _describe_recovery(done: Recovered) -> str:
+def describe_recovery(done: Recovered) -> str:
+    """What a recover did, in a line."""
     return (
         f"recover: {len(done.rolled_back)} rolled back, {len(done.swept.data_files)} data files "
         f"and {len(done.swept.leftovers)} leftovers swept"

@@ -1,0 +1,272 @@
+"""What is wrong with a table, why, and the command that repairs it.
+
+Whether someone is dead is a question of the store's time, so this writes a probe, if it may, and
+deletes it; nothing else is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hoodoo.concurrency.liveness import default_expiry_ms, store_time_ms, take_pulses
+from hoodoo.config.compaction import MAX_DELTA_COMMITS
+from hoodoo.config.services import ROLLBACK_DELAY_MIN
+from hoodoo.config.upkeep import (
+    ARCHIVE_AUTOMATIC,
+    CLEAN_AUTOMATIC,
+    CLEAN_TRIGGER_COMMITS,
+    KEEP_MAX_COMMITS,
+)
+from hoodoo.errors import FormatError, HoodooError, NotFound, StorageError
+from hoodoo.inspect.locks import lock_status
+from hoodoo.inspect.timeline import newest_ms
+from hoodoo.model import paths
+from hoodoo.model.instant import Action, Instant, InstantTime, State, is_instant_time
+from hoodoo.model.table import TableType
+from hoodoo.recovery.cancel import find_overdue
+from hoodoo.recovery.ending import REWRITES, load_plan_facts
+from hoodoo.recovery.recover import judge_pending
+from hoodoo.recovery.strays import find_strays
+from hoodoo.recovery.traces import load_traces
+from hoodoo.recovery.verdict import Fate
+from hoodoo.services.archive import is_archive_due
+from hoodoo.services.clean_facts import load_last_clean
+from hoodoo.services.compaction import look_back
+from hoodoo.services.repairs import Repair, describe_command
+from hoodoo.table.ref import TableRef
+from hoodoo.timeline.decisions import is_unfinished
+from hoodoo.timeline.head import read_head
+from hoodoo.timeline.load import read_plan
+from hoodoo.timeline.timeline import Timeline
+
+_MINUTE_MS = 60_000
+_EXPIRIES = 3
+"""Leftovers are swept after two; whoever should have done it was late."""
+_TIMES_LATE = 3
+"""So many times the work that makes a service due: nobody does it."""
+_FILES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a table."""
+
+    what: str
+    why: str
+    repair: Repair
+    command: str | None
+    """What repairs it; None where nothing of hoodoo does."""
+    instant: InstantTime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Patient:
+    """A table, what time its store has, and how people call it."""
+
+    ref: TableRef
+    name: str
+    timeline: Timeline
+    now_ms: int
+
+    def find(
+        self,
+        what: str,
+        why: str,
+        repair: Repair,
+        instant: Instant | None = None,
+        command: str | None = None,
+    ) -> Finding:
+        time = instant.requested_time if instant else None
+        action = instant.action if instant else None
+        if command is None and repair is not Repair.BY_HAND:
+            command = describe_command(repair, self.name, time, action)
+        return Finding(what, why, repair, command, time)
+
+
+def diagnose(ref: TableRef, name: str | None = None) -> list[Finding]:
+    """What is wrong with a table, in the order in which it is best repaired.
+
+    Commands call the table by `name`, or by its URI.
+    """
+    patient = _Patient(ref, name or ref.uri, ref.load_timeline(), _read_time_ms(ref))
+    found = [finding for look in _LOOKS for finding in look(patient)]
+    order = list(Repair)
+    return sorted(found, key=lambda finding: order.index(finding.repair))
+
+
+def _read_time_ms(ref: TableRef) -> int:
+    """The store's time; where we may not write, a time that has come for it at least."""
+    try:
+        return store_time_ms(ref.env)
+    except StorageError:
+        return newest_ms(ref)
+
+
+# -- what to look at ----------------------------------------------------------------------------
+
+
+def _look_at_lock(patient: _Patient) -> Iterator[Finding]:
+    try:
+        lock = lock_status(patient.ref)
+    except HoodooError as error:
+        yield patient.find("the lock cannot be looked at", str(error), Repair.BY_HAND)
+        return
+    if lock.is_held and not lock.is_live:
+        who = f"{lock.app} on {lock.host}, process {lock.pid}" if lock.host else lock.owner
+        why = f"{who} has not renewed it; whoever wants the lock has to wait for its end first"
+        yield patient.find("the lock is held by someone who seems dead", why, Repair.BREAK_LOCK)
+
+
+def _look_at_decision(patient: _Patient) -> Iterator[Finding]:
+    decision = read_head(patient.ref.env).decision
+    if decision is not None and is_unfinished(patient.ref.env, decision, patient.timeline):
+        why = f"decision {decision.number} ({decision.path}) was taken and not carried out"
+        yield patient.find(f"instant {decision.instant} is unfinished", why, Repair.RECOVER)
+
+
+def _look_at_pending(patient: _Patient) -> Iterator[Finding]:
+    """Dead writes, rollbacks that nobody carries on, plans that go or that nobody runs."""
+    ref, damaged = patient.ref, set()
+    for instant in patient.timeline.pending:
+        problem = _read_problem(ref, instant)
+        if problem is not None:
+            damaged.add(instant)
+            what = f"{_name(instant)} cannot be read"
+            yield patient.find(what, problem, Repair.BY_HAND, instant)
+    timeline = patient.timeline.where(lambda instant: instant not in damaged)
+    overdue = {e.instant: e.reason for e in find_overdue(ref, timeline, patient.now_ms)}
+    for instant, reason in overdue.items():
+        yield patient.find(f"{_name(instant)} is to be cancelled", reason, Repair.CANCEL, instant)
+    for verdict in judge_pending(ref, timeline, patient.now_ms):
+        instant = verdict.instant
+        if instant in overdue:
+            continue
+        if verdict.fate is Fate.FINISH:
+            what = f"{_name(instant)} was cut off"
+            yield patient.find(what, verdict.reason, Repair.RECOVER, instant)
+        elif verdict.fate is Fate.ROLL_BACK:
+            is_plan = instant.action in REWRITES and instant.action is not Action.REPLACE_COMMIT
+            what = "is a plan that failed" if is_plan else "is a dead write"
+            yield patient.find(f"{_name(instant)} {what}", verdict.reason, Repair.RECOVER, instant)
+        elif "hoodoo rollback TABLE" in verdict.reason:
+            command = f"hoodoo rollback {patient.name} {instant.requested_time}"
+            what = f"{_name(instant)} is about a completed commit"
+            yield patient.find(what, verdict.reason, Repair.BY_HAND, instant, command)
+    yield from _find_stuck(patient, timeline.where(lambda instant: instant not in overdue))
+
+
+def _find_stuck(patient: _Patient, timeline: Timeline) -> Iterator[Finding]:
+    """Plans that only an executor can end, and that have none."""
+    ref = patient.ref
+    plans = [i for i in timeline.pending if _is_kept(ref, i)]
+    pulses = take_pulses(ref, plans, patient.now_ms)
+    delay_ms = max(ref.config.get(ROLLBACK_DELAY_MIN), 0) * _MINUTE_MS
+    for instant in plans:
+        pulse = pulses[instant.requested_time]
+        has_begun = instant.state is State.INFLIGHT or pulse.has_heartbeat
+        if has_begun and pulse.is_dead:
+            why = f"its executor died: {pulse}; what it had finished is adopted"
+        elif not has_begun and pulse.silent_ms > delay_ms:
+            why = f"nobody has run it for {pulse.silent_ms / 60_000:.0f} minutes"
+        else:
+            continue
+        if instant.action is Action.RESTORE:
+            yield _describe_restore(patient, instant, why)
+        else:
+            yield patient.find(f"{_name(instant)} is stuck", why, Repair.RUN_PLAN, instant)
+
+
+def _describe_restore(patient: _Patient, instant: Instant, why: str) -> Finding:
+    plan = read_plan(patient.ref.env, patient.ref.properties.timeline, instant)
+    target = getattr(plan, "savepoint_to_restore_timestamp", None) or "INSTANT"
+    command = f"hoodoo restore {patient.name} {target}"
+    what = f"{_name(instant)} was cut off: nobody can commit"
+    return patient.find(what, why, Repair.BY_HAND, instant, command)
+
+
+def _is_kept(ref: TableRef, instant: Instant) -> bool:
+    """Whether a plan waits for its executor, however long that takes."""
+    if instant.action in (Action.CLEAN, Action.RESTORE):
+        return True
+    facts = load_plan_facts(ref, instant)
+    return facts.terms is not None and facts.terms.is_persistent and facts.cancel is None
+
+
+def _look_at_cancels(patient: _Patient) -> Iterator[Finding]:
+    for entry in patient.ref.env.storage.list(paths.CANCELS):
+        time = entry.path.rpartition("/")[2]
+        plan = patient.timeline.find(time) if is_instant_time(time) else None
+        if is_instant_time(time) and (plan is None or not plan.is_pending):
+            what = f"a cancel request of {time} is left"
+            why = f"that plan is {plan.state.value if plan else 'gone'}"
+            instant = Instant(InstantTime(time), Action.CLUSTERING, State.ABORTED)
+            yield patient.find(what, why, Repair.DROP_CANCEL, instant)
+
+
+def _look_at_leftovers(patient: _Patient) -> Iterator[Finding]:
+    ref = patient.ref
+    traces = load_traces(ref.env, ref.properties.timeline)
+    least_ms = _EXPIRIES * default_expiry_ms(ref)
+    dated = [*traces.notes.values(), *traces.finals.values(), *traces.staged, *traces.probes]
+    old = [entry.path for entry in dated if patient.now_ms - entry.modified_ms > least_ms]
+    if old:
+        why = "nobody has swept for a while: writes do, and `hoodoo upkeep`"
+        what = f"{len(old)} leftovers of writes that have ended, such as {old[0]}"
+        yield patient.find(what, why, Repair.RECOVER)
+
+
+def _look_at_strays(patient: _Patient) -> Iterator[Finding]:
+    strays = find_strays(patient.ref, patient.now_ms)
+    if strays:
+        named = ", ".join(strays[:_FILES]) + (", ..." if len(strays) > _FILES else "")
+        why = "no commit names them: tasks that outlived their write have left them"
+        yield patient.find(f"{len(strays)} stray data files: {named}", why, Repair.SWEEP)
+
+
+def _look_at_services(patient: _Patient) -> Iterator[Finding]:
+    """Services that should have run long ago."""
+    ref, timeline = patient.ref, patient.timeline
+    hint = "writes run services that are due, unless told not to; so does `hoodoo upkeep --watch`"
+    if ref.properties.type is TableType.MERGE_ON_READ:
+        deltas = look_back(ref, timeline).delta_commits
+        if deltas >= _TIMES_LATE * ref.config.get(MAX_DELTA_COMMITS):
+            what = f"{deltas} delta commits since the last compaction: reads get slower"
+            yield patient.find(what, hint, Repair.UPKEEP)
+    if ref.config.get(CLEAN_AUTOMATIC):
+        last = load_last_clean(ref, timeline)
+        since = (last.last_commit if last else None) or ""
+        count = sum(commit.requested_time > since for commit in timeline.commits)
+        least = max(
+            _TIMES_LATE * ref.config.get(CLEAN_TRIGGER_COMMITS), ref.config.get(KEEP_MAX_COMMITS)
+        )
+        if count >= least:
+            what = f"{count} commits since the last clean: old files pile up"
+            yield patient.find(what, hint, Repair.UPKEEP)
+    is_long = len(timeline.commits) >= _TIMES_LATE * ref.config.get(KEEP_MAX_COMMITS)
+    if ref.config.get(ARCHIVE_AUTOMATIC) and is_long and is_archive_due(ref, timeline):
+        what = f"{len(timeline.commits)} commits on the active timeline: everything gets slower"
+        yield patient.find(what, hint, Repair.UPKEEP)
+
+
+_LOOKS: tuple[Callable[[_Patient], Iterator[Finding]], ...] = (
+    *(_look_at_lock, _look_at_decision, _look_at_pending, _look_at_cancels),
+    *(_look_at_leftovers, _look_at_strays, _look_at_services),
+)
+
+
+def _read_problem(ref: TableRef, instant: Instant) -> str | None:
+    """Why the plan of a pending instant cannot be read; None if it can, or needs not be."""
+    if instant.action not in {*REWRITES, Action.CLEAN, Action.ROLLBACK, Action.RESTORE}:
+        return None
+    try:
+        read_plan(ref.env, ref.properties.timeline, instant)
+    except NotFound:
+        return None
+    except FormatError as error:
+        return str(error)
+    return None
+
+
+def _name(instant: Instant) -> str:
+    return f"{instant.action.value} {instant.requested_time}"
