@@ -1,4 +1,4 @@
-"""Clean, archive and restore: a fault at every storage operation, and many ways to go beside others.
+"""Clean, archive and restore: a fault at every storage operation, and many ways beside others.
 
 What readers see does not change by a clean or an archival: the latest rows, reads as of every
 commit that is kept, and what changed between them.

@@ -5,7 +5,17 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from hoodoo.config import concurrency, index, options, table, tasks, upkeep, write
+from hoodoo.config import (
+    compaction,
+    concurrency,
+    index,
+    options,
+    services,
+    table,
+    tasks,
+    upkeep,
+    write,
+)
 from hoodoo.config.key import Key
 
 
@@ -20,6 +30,8 @@ AREAS: dict[str, tuple[Key[Any], ...]] = {
     "Indexes": keys_of(index),
     "Distributed writes": keys_of(tasks),
     "Many writers": keys_of(concurrency),
+    "Table services": keys_of(services),
+    "Compaction": keys_of(compaction),
     "Cleaning and archival": keys_of(upkeep),
     "Options themselves": keys_of(options),
 }

@@ -1,1 +1,1 @@
-"""Table services: upkeep that changes how rows are stored, never which rows there are."""
+"""Table services: work on a table that never changes what a reader of it sees."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from hoodoo.model.instant import Action, Instant, InstantTime
+from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.slices import Visibility
 
 
@@ -95,7 +95,11 @@ class Timeline:
 
         Archival may pass over commits with savepoints: those say nothing about what is below them.
         """
-        writes = [i.requested_time for i in self.instants if i.action.writes_data]
+        writes = [
+            i.requested_time
+            for i in self.instants
+            if i.action.writes_data and i.state is not State.ABORTED
+        ]
         saved = {instant.requested_time for instant in self.savepoints}
         return next((time for time in writes if time not in saved), writes[0] if writes else None)
 

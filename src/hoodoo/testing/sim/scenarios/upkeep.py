@@ -96,8 +96,7 @@ class Aged(TableScenario):
         self, env: Env, committed: Mapping[int, InstantTime], found: Mapping[str, int]
     ) -> None:
         """A write that was overwritten has no witness any more; the ledger tells when it was."""
-        told = {v: time for v, time in self.ledger.acknowledged.items()}
-        super()._check_values(env, {**told, **committed}, found)
+        super()._check_values(env, {**self.ledger.acknowledged, **committed}, found)
 
     def _check_told(self, committed: Mapping[int, InstantTime]) -> None:
         gone = self._overwritten()
