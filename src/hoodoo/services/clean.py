@@ -32,7 +32,7 @@ from hoodoo.model.plan import CleanerPlan
 from hoodoo.recovery.recover import finish_decision, roll_back_dead
 from hoodoo.services.clean_facts import load_last_clean, load_spared, prepare_plan
 from hoodoo.services.clean_plan import drop_spared, file_name
-from hoodoo.services.pending import OwnedPlan, own_plan, schedule
+from hoodoo.services.pending import OwnedPlan, find_plans, own_plan, schedule
 from hoodoo.table.listing import data_files
 from hoodoo.table.ref import TableRef
 from hoodoo.table.strays import delete_files
@@ -96,6 +96,8 @@ def schedule_clean(ref: TableRef, engine: Engine) -> Instant | None:
 
     def build(timeline: Timeline) -> CleanerPlan | None:
         nonlocal known, plan
+        if find_plans(timeline, Action.CLEAN):  # someone is at it
+            return None
         if known is None:
             known, plan = timeline, prepare_plan(ref, engine, timeline)
         if plan is None or _undoes_or_cleans(timeline) != _undoes_or_cleans(known):
@@ -174,11 +176,10 @@ def delete_files_of_partition(deletion: Deletion) -> None:
 
 
 def _finish_pending(ref: TableRef, engine: Engine) -> Iterator[Cleaned]:
-    for instant in ref.load_timeline().pending:
-        if instant.action is Action.CLEAN:
-            cleaned = run_clean(ref, engine, instant)
-            if cleaned is not None:
-                yield cleaned
+    for instant in find_plans(ref.load_timeline(), Action.CLEAN):
+        cleaned = run_clean(ref, engine, instant)
+        if cleaned is not None:
+            yield cleaned
 
 
 def _undoes_or_cleans(timeline: Timeline) -> set[InstantTime]:

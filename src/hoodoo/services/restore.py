@@ -164,15 +164,16 @@ def _load_cleans(
             continue
         read = read_metadata if instant.is_completed else read_plan
         match read(env, layout, instant):
-            case CleanMetadata(earliest_commit_to_retain=earliest) if earliest:
-                below.append(InstantTime(earliest))
+            case CleanMetadata(earliest_commit_to_retain="", partition_metadata=cleaned):
+                if cleaned:
+                    by_versions.append(instant.ended_at)
+            case CleanMetadata() as done:
+                below.append(InstantTime(done.floor))
             case CleanerPlan(earliest_instant_to_retain=kept) if kept is not None:
                 below.append(InstantTime(kept.requested_time))
-            case CleanMetadata(partition_metadata=cleaned) if cleaned:
-                by_versions.append(instant.ended_at)
             case CleanerPlan(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS.value):
                 by_versions.append(instant.requested_time)
-    return max(below, default=None), max(by_versions, default=None)
+    return max(below, default=None) or None, max(by_versions, default=None)
 
 
 # -- carrying it out ----------------------------------------------------------------------------
