@@ -77,19 +77,17 @@ def publish(
     `find_cancels` tells which pending plans end with this very decision. Both are called again if
     someone else decides meanwhile. Raises `CommitFailed`, and `CommitUnknown` once the decision was
     sent, unless it is proven that it did not land and never will.
-    Order: state; owner; rollbacks; cancel request; metadata prepared; lock ensured; head; completed
+    Order: state; rollbacks; cancel request; owner; metadata prepared; lock ensured; head; completed
     file; cancel requests of others; lock looked at.
     Crash: before the head nothing happened; after it whoever comes next creates the completed
     file.
     """
-    return complete(
-        txn,
-        attempt.instant,
-        attempt.owner,
-        prepare_metadata,
-        find_cancels,
-        lambda: _refuse_taken_over(txn, attempt),
-    )
+
+    def prepare_as_owner() -> Metadata:
+        _refuse_taken_over(txn, attempt)
+        return prepare_metadata()
+
+    return complete(txn, attempt.instant, attempt.owner, prepare_as_owner, find_cancels)
 
 
 def complete(
@@ -98,13 +96,11 @@ def complete(
     owner: str,
     prepare_metadata: Callable[[], Metadata],
     find_cancels: Callable[[], tuple[InstantTime, ...]] = tuple,
-    check_owner: Callable[[], None] = lambda: None,
 ) -> Instant:
-    """The same for an instant that nobody owns: its whole life is in one transaction."""
+    """The same for an instant that has no heartbeat: its whole life is in one transaction."""
     sent: Instant | None = None
     while sent is None or sent not in txn.timeline.instants:
         completed = _check_pending(txn, instant)
-        check_owner()
         _refuse_rolled_back(txn, instant)
         _refuse_cancelled(txn, instant)
         metadata, known = prepare_metadata(), txn.timeline

@@ -14,6 +14,8 @@ from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.stats import WriteStat
 
+FLOOR_KEY = "hoodoo.clean.floor"
+"""The key of a clean's extra metadata that holds its floor, if it deleted nothing."""
 SCHEMA_KEY = "schema"
 """The key of `extra_metadata` that holds the table's Avro schema, without meta fields."""
 
@@ -147,6 +149,14 @@ class CleanMetadata:
     version: int | None = 2
     bootstrap_partition_metadata: Mapping[PartitionPath, CleanPartitionMetadata] | None = None
     extra_metadata: Mapping[str, str] | None = None
+
+    @property
+    def floor(self) -> str:
+        """The earliest commit whose files are all there; "" if nothing is missing.
+
+        A clean that deletes nothing moves on all the same, and tells where the one before it was.
+        """
+        return (self.extra_metadata or {}).get(FLOOR_KEY, self.earliest_commit_to_retain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,6 +130,7 @@ def archive(ref: TableRef, engine: Engine) -> Archived:
             return Archived(finished=finished)
         add_to_history(txn, [by_time[instant] for instant in leaving.archived], _rules(ref))
     _delete(ref, engine, [states[_key(each)] for each in (*leaving.archived, *leaving.dropped)])
+    delete_files(ref.env, [paths.aborted(instant.requested_time) for instant in leaving.dropped])
     times = tuple(instant.requested_time for instant in leaving.archived)
     log.info("archived instants=%d from=%s to=%s", len(times), times[0], times[-1])
     return Archived(times, finished)

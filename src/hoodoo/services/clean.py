@@ -10,19 +10,26 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.gate import Attempt, publish
+from hoodoo.concurrency.gate import publish
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import FAILED_WRITES, FailedWrites
 from hoodoo.config.upkeep import CLEAN_TRIGGER_COMMITS
 from hoodoo.engine.engine import Engine
 from hoodoo.env import Env
-from hoodoo.errors import AlreadyCommitted, FormatError, HeartbeatLost, NotFound, UnusablePath
+from hoodoo.errors import (
+    AlreadyCommitted,
+    CommitUnknown,
+    FormatError,
+    HeartbeatLost,
+    NotFound,
+    PlanInProgress,
+    UnusablePath,
+)
 from hoodoo.model.commit import CleanMetadata, CleanPartitionMetadata
 from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.paths import PARTITION_METADATA, PartitionPath, join
 from hoodoo.model.plan import CleanerPlan
 from hoodoo.recovery.recover import finish_decision, roll_back_dead
-from hoodoo.services.attempts import begin, resume
 from hoodoo.services.clean_facts import (
     load_last_clean,
     load_retention,
@@ -30,11 +37,12 @@ from hoodoo.services.clean_facts import (
     prepare_plan,
 )
 from hoodoo.services.clean_plan import choose_kept, drop_spared, file_name
+from hoodoo.services.pending import OwnedPlan, find_plans, own_plan, schedule
 from hoodoo.table.listing import data_files
 from hoodoo.table.ref import TableRef
 from hoodoo.table.strays import delete_files
 from hoodoo.table.writable import reopen_for_writing
-from hoodoo.timeline.load import instant_path, read_plan
+from hoodoo.timeline.load import instant_path
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
@@ -76,20 +84,32 @@ def clean(ref: TableRef, engine: Engine) -> list[Cleaned]:
         finish_decision(ref)
         roll_back_dead(ref, ref.load_timeline())
     done = [replace(each, is_resumed=True) for each in _finish_pending(ref, engine)]
-    timeline = ref.load_timeline()
-    prepared = prepare_plan(ref, engine, timeline)
-    if prepared is None:
-        return done
-
-    def make_plan(txn: Txn) -> CleanerPlan | None:
-        if _undoes_or_cleans(txn.timeline) != _undoes_or_cleans(timeline):
-            return None
-        return drop_spared(prepared, load_spared(ref, txn.timeline))
-
-    attempt = begin(ref, Action.CLEAN, make_plan)
-    if attempt is not None and (cleaned := run_clean(ref, engine, attempt)) is not None:
+    scheduled = schedule_clean(ref, engine)
+    if scheduled is not None and (cleaned := run_clean(ref, engine, scheduled)) is not None:
         done.append(cleaned)
     return done
+
+
+def schedule_clean(ref: TableRef, engine: Engine) -> Instant | None:
+    """Put the plan of a clean on the timeline; None if there is nothing to clean.
+
+    Files are listed once, outside the lock. What is planned then stays right, whatever is committed
+    meanwhile; what came to be needed is taken out, and other cleans and restores make it moot.
+    """
+    known: Timeline | None = None
+    plan: CleanerPlan | None = None
+
+    def build(timeline: Timeline) -> CleanerPlan | None:
+        nonlocal known, plan
+        if find_plans(timeline, Action.CLEAN):  # someone is at it
+            return None
+        if known is None:
+            known, plan = timeline, prepare_plan(ref, engine, timeline)
+        if plan is None or _undoes_or_cleans(timeline) != _undoes_or_cleans(known):
+            return None
+        return drop_spared(plan, load_spared(ref, timeline))
+
+    return schedule(ref, Action.CLEAN, build)
 
 
 def is_clean_due(ref: TableRef, timeline: Timeline) -> bool:
@@ -106,38 +126,57 @@ def is_clean_due(ref: TableRef, timeline: Timeline) -> bool:
     return len(commits) >= ref.config.get(CLEAN_TRIGGER_COMMITS)
 
 
-def run_clean(ref: TableRef, engine: Engine, attempt: Attempt) -> Cleaned | None:
-    """Carry a clean out, from wherever someone left it; None if someone else completed it.
+def run_clean(ref: TableRef, engine: Engine, instant: Instant) -> Cleaned | None:
+    """Carry a clean out, from wherever someone left it; None if someone else does, or has.
 
-    Order: files deleted; then, in a transaction, through the gate: partitions without files
-    deleted, completed clean; heartbeat.
+    Order: that of `own_plan`; files deleted; then, in a transaction, through the gate: partitions
+    without files deleted, completed clean; heartbeat.
     Crash: the clean is pending; anyone may repeat all of it.
     """
-    started = ref.env.clock.monotonic()
-    plan = _read_plan(ref, attempt.instant)
+    time = instant.requested_time
     try:
-        deletions = [Deletion(ref.env, *each) for each in _list_deletions(plan)]
-        engine.map(delete_files_of_partition, deletions)
-
-        def prepare_metadata() -> CleanMetadata:
-            reopen_for_writing(ref)
-            deserted = _delete_partitions(txn, ref, plan)
-            took_ms = int((ref.env.clock.monotonic() - started) * 1000)
-            return _make_metadata(attempt.instant, plan, deserted, took_ms)
-
-        with transaction(ref, "clean") as txn:
-            publish(txn, attempt, prepare_metadata)
-    except (AlreadyCommitted, HeartbeatLost) as error:
-        attempt.heartbeat.stop()
-        log.info("clean_overtaken time=%s error=%s", attempt.instant.requested_time, error)
+        owned = own_plan(ref, time)
+    except PlanInProgress as error:
+        log.info("clean_left time=%s reason=%s", time, error)
         return None
-    except BaseException:
-        attempt.heartbeat.stop()
+    if isinstance(owned, Instant):
+        return None
+    heartbeat = owned.attempt.heartbeat
+    try:
+        plan = _run(ref, engine, owned)
+    except (AlreadyCommitted, HeartbeatLost) as error:
+        heartbeat.stop()
+        log.info("clean_overtaken time=%s error=%s", time, error)
+        return None
+    except CommitUnknown:
+        heartbeat.stop()
         raise
-    attempt.heartbeat.end()
+    except BaseException:
+        heartbeat.release()
+        raise
+    heartbeat.end()
     files = tuple(join(part, name) for part, names in _list_deletions(plan) for name in names)
-    log.info("cleaned time=%s files=%d", attempt.instant.requested_time, len(files))
-    return Cleaned(attempt.instant.requested_time, files, _earliest(plan))
+    log.info("cleaned time=%s files=%d", time, len(files))
+    return Cleaned(time, files, _earliest(plan))
+
+
+def _run(ref: TableRef, engine: Engine, owned: OwnedPlan) -> CleanerPlan:
+    started, plan = ref.env.clock.monotonic(), owned.plan
+    if not isinstance(plan, CleanerPlan):
+        path = instant_path(ref.properties.timeline, owned.attempt.instant)
+        raise FormatError("no plan of a clean", source=path)
+    deletions = [Deletion(ref.env, *each) for each in _list_deletions(plan)]
+    engine.map(delete_files_of_partition, deletions)
+
+    def prepare_metadata() -> CleanMetadata:
+        reopen_for_writing(ref)
+        deserted = _delete_partitions(txn, ref, plan)
+        took_ms = int((ref.env.clock.monotonic() - started) * 1000)
+        return _make_metadata(owned.attempt.instant, plan, deserted, took_ms)
+
+    with transaction(ref, "clean") as txn:
+        publish(txn, owned.attempt, prepare_metadata)
+    return plan
 
 
 def delete_files_of_partition(deletion: Deletion) -> None:
@@ -146,24 +185,16 @@ def delete_files_of_partition(deletion: Deletion) -> None:
 
 
 def _finish_pending(ref: TableRef, engine: Engine) -> Iterator[Cleaned]:
-    for instant in ref.load_timeline().pending:
-        if instant.action is Action.CLEAN:
-            attempt = resume(ref, instant)
-            if attempt is not None and (cleaned := run_clean(ref, engine, attempt)) is not None:
-                yield cleaned
+    for instant in find_plans(ref.load_timeline(), Action.CLEAN):
+        cleaned = run_clean(ref, engine, instant)
+        if cleaned is not None:
+            yield cleaned
 
 
 def _undoes_or_cleans(timeline: Timeline) -> set[InstantTime]:
     """Cleans and restores: what they are about is not to be planned on an older timeline."""
     kinds = (Action.CLEAN, Action.RESTORE)
     return {instant.requested_time for instant in timeline if instant.action in kinds}
-
-
-def _read_plan(ref: TableRef, instant: Instant) -> CleanerPlan:
-    plan = read_plan(ref.env, ref.properties.timeline, instant)
-    if not isinstance(plan, CleanerPlan):
-        raise FormatError("no plan in it", source=instant_path(ref.properties.timeline, instant))
-    return plan
 
 
 def _list_deletions(plan: CleanerPlan) -> list[tuple[PartitionPath, tuple[str, ...]]]:

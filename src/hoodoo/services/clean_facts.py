@@ -85,6 +85,7 @@ def prepare_plan(ref: TableRef, engine: Engine, timeline: Timeline) -> CleanerPl
             last_commit=latest.requested_time if latest else None,
             savepoints=sorted(_completed_savepoints(timeline)),
             file_counts={p: len(found) for p, found in zip(partitions, listed, strict=True)},
+            floor=last.floor if last is not None else None,
             root=whole_path(ref, "").rstrip("/"),
         )
     )
@@ -134,6 +135,7 @@ def load_last_clean(ref: TableRef, timeline: Timeline) -> LastClean | None:
         horizon=InstantTime(horizon) if horizon else None,
         savepoints=frozenset(times),
         last_commit=InstantTime(metadata.last_completed_commit_timestamp) or None,
+        floor=InstantTime(metadata.floor) or None,
     )
 
 

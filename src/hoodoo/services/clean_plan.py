@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hoodoo.config.upkeep import CleanPolicy
+from hoodoo.model.commit import FLOOR_KEY
 from hoodoo.model.files import FileGroup, FileGroupId, FileSlice
 from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.model.paths import PartitionPath, join
@@ -49,6 +50,8 @@ class LastClean:
     savepoints: frozenset[InstantTime] = frozenset()
     last_commit: InstantTime | None = None
     """The newest commit when it was planned."""
+    floor: InstantTime | None = None
+    """The earliest commit whose files are all there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ class CleanFacts:
     savepoints: Sequence[InstantTime] = ()
     file_counts: Mapping[PartitionPath, int] = field(default_factory=dict)
     """How many data files each partition has that is looked at, of whatever instant."""
+    floor: InstantTime | None = None
+    """The earliest commit whose files are all there now."""
     root: str = ""
     """The table's place, which stands in front of the paths of a plan."""
 
@@ -151,6 +156,8 @@ def plan_clean(facts: CleanFacts) -> CleanerPlan:
     extra = {SAVEPOINTS_KEY: ",".join(facts.savepoints)} if facts.savepoints else {}
     if facts.kept.horizon is not None:
         extra[HORIZON_KEY] = facts.kept.horizon
+    if not deleted and earliest is not None:
+        extra[FLOOR_KEY] = facts.floor or ""
     return CleanerPlan(
         earliest_instant_to_retain=_describe(earliest) if earliest is not None else None,
         last_completed_commit_timestamp=facts.last_commit or "",

@@ -156,7 +156,8 @@ def judge_execution(
             f"plan {time} is {terms.policy.value} and its execution failed ({pulse}): it is not "
             "tried again, and the next clean or `hoodoo recover` removes it"
         )
-    return Move.ROLL_BACK if pulse.body is None else Move.EXECUTE
+    is_foreign_rewrite = pulse.body is None and instant.action in REWRITES
+    return Move.ROLL_BACK if is_foreign_rewrite else Move.EXECUTE
 
 
 def own_plan(ref: TableRef, instant: str) -> OwnedPlan | Instant:

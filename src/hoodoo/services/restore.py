@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hoodoo.concurrency.gate import Attempt, publish, take_back
 from hoodoo.concurrency.liveness import Pulse, default_expiry_ms, store_time_ms, take_pulses
@@ -18,7 +18,7 @@ from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.upkeep import CleanPolicy
 from hoodoo.engine.engine import Engine
 from hoodoo.env import Env
-from hoodoo.errors import FormatError, InputError, NotFound, TimelineError, WriterAlive
+from hoodoo.errors import CommitUnknown, FormatError, InputError, NotFound, TimelineError
 from hoodoo.format import json_object
 from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
@@ -35,7 +35,7 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.model.plan import CleanerPlan, RestorePlan
 from hoodoo.recovery.files import find_files, find_partitions, load_announced_paths, whole_path
 from hoodoo.recovery.recover import finish_decision, roll_back_dead
-from hoodoo.services.attempts import begin, resume
+from hoodoo.services.pending import OwnedPlan, find_plans, own_plan, schedule
 from hoodoo.services.restore_plan import EMPTY_TABLE, RestoreFacts, find_previous, plan_restore
 from hoodoo.table.ref import TableRef
 from hoodoo.table.strays import delete_files
@@ -45,7 +45,6 @@ from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import instant_path, read_commit, read_metadata, read_plan
 from hoodoo.timeline.resolve_unknown import delete_surely
 from hoodoo.timeline.timeline import Timeline
-from hoodoo.timeline.txn import Txn
 
 log = logging.getLogger("hoodoo.services")
 
@@ -103,29 +102,19 @@ def _restore(
     ref = reopen_for_writing(ref)
     finish_decision(ref)
     roll_back_dead(ref, ref.load_timeline())
-    attempt = _resume_pending(ref)
-    if attempt is None:
+    pending = find_plans(ref.load_timeline(), Action.RESTORE)
+    if pending:
+        return run_restore(ref, engine, pending[0])
 
-        def make_plan(txn: Txn) -> RestorePlan:
-            target = choose(txn.timeline)
-            plan = plan_restore(load_facts(ref, txn.timeline, target))
-            if not wait:
-                _refuse_young(ref, txn.timeline, plan)
-            return plan
+    def build(timeline: Timeline) -> RestorePlan:
+        plan = plan_restore(load_facts(ref, timeline, choose(timeline)))
+        if not wait:
+            _refuse_young(ref, timeline, plan)
+        return plan
 
-        attempt = begin(ref, Action.RESTORE, make_plan)
-        assert attempt is not None
-    return run_restore(ref, engine, attempt)
-
-
-def _resume_pending(ref: TableRef) -> Attempt | None:
-    for instant in ref.load_timeline().pending:
-        if instant.action is Action.RESTORE:
-            attempt = resume(ref, instant)
-            if attempt is None:
-                raise WriterAlive(f"restore {instant.requested_time} is under way")
-            return attempt
-    return None
+    scheduled = schedule(ref, Action.RESTORE, build)
+    assert scheduled is not None
+    return run_restore(ref, engine, scheduled)
 
 
 def load_facts(ref: TableRef, timeline: Timeline, target: Instant | None) -> RestoreFacts:
@@ -175,49 +164,63 @@ def _load_cleans(
             continue
         read = read_metadata if instant.is_completed else read_plan
         match read(env, layout, instant):
-            case CleanMetadata(earliest_commit_to_retain=earliest) if earliest:
-                below.append(InstantTime(earliest))
+            case CleanMetadata(earliest_commit_to_retain="", partition_metadata=cleaned):
+                if cleaned:
+                    by_versions.append(instant.ended_at)
+            case CleanMetadata() as done:
+                below.append(InstantTime(done.floor))
             case CleanerPlan(earliest_instant_to_retain=kept) if kept is not None:
                 below.append(InstantTime(kept.requested_time))
-            case CleanMetadata(partition_metadata=cleaned) if cleaned:
-                by_versions.append(instant.ended_at)
             case CleanerPlan(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS.value):
                 by_versions.append(instant.requested_time)
-    return max(below, default=None), max(by_versions, default=None)
+    return max(below, default=None) or None, max(by_versions, default=None)
 
 
 # -- carrying it out ----------------------------------------------------------------------------
 
 
-def run_restore(ref: TableRef, engine: Engine, attempt: Attempt) -> Restored:
-    """Carry a restore out, from wherever someone left it.
+def run_restore(ref: TableRef, engine: Engine, instant: Instant) -> Restored:
+    """Carry a restore out, from wherever someone left it. Raises `PlanInProgress`.
 
-    Order: each instant, newest first, as `_undo`; then, through the gate: completed restore;
-    heartbeat.
+    Order: that of `own_plan`; each instant, newest first, as `_undo`; then, through the gate:
+    completed restore; heartbeat.
     Crash: the restore is pending, and nobody commits; restoring again goes on.
     """
-    env, started = ref.env, ref.env.clock.monotonic()
-    plan = _read_plan(ref, attempt.instant)
-    undone: dict[InstantInfo, set[str]] = {}
+    owned = own_plan(ref, instant.requested_time)
+    if isinstance(owned, Instant):
+        raise TimelineError(f"restore {instant.requested_time} was completed by someone else")
+    heartbeat = owned.attempt.heartbeat
     try:
-        for info in plan.instants_to_rollback:
-            undone[info] = _undo(ref, engine, attempt, info)
-
-        def prepare_metadata() -> RestoreMetadata:
-            took_ms = int((env.clock.monotonic() - started) * 1000)
-            return _make_metadata(ref, attempt.instant, undone, took_ms)
-
-        with transaction(ref, "restore") as txn:
-            publish(txn, attempt, prepare_metadata)
-    except BaseException:
-        attempt.heartbeat.stop()
+        plan, undone = _run(ref, engine, owned)
+    except CommitUnknown:
+        heartbeat.stop()
         raise
-    attempt.heartbeat.end()
-    time = attempt.instant.requested_time
+    except BaseException:
+        heartbeat.release()
+        raise
+    heartbeat.end()
     target = InstantTime(plan.savepoint_to_restore_timestamp or EMPTY_TABLE)
-    log.info("restored time=%s target=%s instants=%d", time, target, len(undone))
+    log.info("restored time=%s target=%s instants=%d", owned.time, target, len(undone))
     files = tuple(sorted(file for deleted in undone.values() for file in deleted))
-    return Restored(time, target, tuple(InstantTime(i.commit_time) for i in undone), files)
+    return Restored(owned.time, target, tuple(InstantTime(i.commit_time) for i in undone), files)
+
+
+def _run(
+    ref: TableRef, engine: Engine, owned: OwnedPlan
+) -> tuple[RestorePlan, dict[InstantInfo, set[str]]]:
+    started, plan = ref.env.clock.monotonic(), owned.plan
+    if not isinstance(plan, RestorePlan):
+        path = instant_path(ref.properties.timeline, owned.attempt.instant)
+        raise FormatError("no plan of a restore", source=path)
+    undone = {info: _undo(ref, engine, owned.attempt, info) for info in plan.instants_to_rollback}
+
+    def prepare_metadata() -> RestoreMetadata:
+        took_ms = int((ref.env.clock.monotonic() - started) * 1000)
+        return _make_metadata(ref, owned.attempt.instant, undone, took_ms)
+
+    with transaction(ref, "restore") as txn:
+        publish(txn, owned.attempt, prepare_metadata)
+    return plan, undone
 
 
 def _undo(ref: TableRef, engine: Engine, attempt: Attempt, info: InstantInfo) -> set[str]:
@@ -244,7 +247,8 @@ def _undo(ref: TableRef, engine: Engine, attempt: Attempt, info: InstantInfo) ->
             if action.completed_as is instant.action.completed_as:
                 transitions.remove(txn, Instant(time, action, State.INFLIGHT))
     delete_markers(env, time)
-    delete_surely(env, paths.heartbeat(time))
+    for path in (paths.cancel(time), paths.heartbeat(time)):
+        delete_surely(env, path)
     log.info("taken_back time=%s files=%d", time, len(deleted))
     return deleted
 
@@ -301,14 +305,6 @@ def _unsettled_ms(ref: TableRef, instant: Instant) -> int:
         return 0
     age_ms = store_time_ms(ref.env) - modified_ms
     return _EXPIRIES * default_expiry_ms(ref) + 1 - age_ms
-
-
-def _read_plan(ref: TableRef, instant: Instant) -> RestorePlan:
-    plan = read_plan(ref.env, ref.properties.timeline, instant)
-    if not isinstance(plan, RestorePlan):
-        source = instant_path(ref.properties.timeline, replace(instant, state=State.REQUESTED))
-        raise FormatError("no plan in it", source=source)
-    return plan
 
 
 def _make_metadata(

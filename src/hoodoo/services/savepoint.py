@@ -118,10 +118,10 @@ def _find_commit(timeline: Timeline, instant: str | None) -> Instant:
 
 def _refuse_cleaned(ref: TableRef, timeline: Timeline, time: InstantTime) -> None:
     last = load_last_clean(ref, timeline)
-    if last is not None and last.earliest is not None and time < last.earliest:
+    if last is not None and last.floor is not None and time < last.floor:
         raise TimelineError(
             f"commit {time} cannot be kept: the last clean kept only what is needed from "
-            f"{last.earliest} on"
+            f"{last.floor} on"
         )
 
 

@@ -136,8 +136,8 @@ def _refuse_cleaned(ref: TableRef, timeline: Timeline, until: InstantTime) -> No
         metadata = read_metadata(ref.env, ref.properties.timeline, cleans[-1])
     except NotFound:  # archived meanwhile
         return
-    if isinstance(metadata, CleanMetadata) and until < metadata.earliest_commit_to_retain:
+    if isinstance(metadata, CleanMetadata) and until < metadata.floor:
         raise TimelineError(
             f"cannot read as of {until}: clean {cleans[-1].requested_time} kept only what is "
-            f"needed from {metadata.earliest_commit_to_retain} on"
+            f"needed from {metadata.floor} on"
         )

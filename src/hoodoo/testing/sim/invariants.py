@@ -12,19 +12,25 @@ from functools import lru_cache
 from hoodoo.concurrency.lease import publish_budget_ms
 from hoodoo.concurrency.owner import Owner
 from hoodoo.errors import FormatError, NotFound
-from hoodoo.format import json_object
+from hoodoo.format import json_object, lsm
 from hoodoo.format import lease as lease_codec
 from hoodoo.format import timeline as codec
 from hoodoo.format.lease import Lease
 from hoodoo.model import paths
 from hoodoo.model.attempt import HeartbeatBody
-from hoodoo.model.commit import CommitMetadata, RollbackMetadata
+from hoodoo.model.commit import CleanMetadata, CommitMetadata, RollbackMetadata
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.files import FileGroupId, made_by, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
-from hoodoo.model.names import instant_name, parse_instant
+from hoodoo.model.names import instant_name, parse_instant, parse_manifest
 from hoodoo.model.paths import PartitionPath, TimelinePaths
-from hoodoo.model.plan import CompactionPlan, RollbackPlan
+from hoodoo.model.plan import (
+    CleanerPlan,
+    CleanFileInfo,
+    CompactionPlan,
+    RestorePlan,
+    RollbackPlan,
+)
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.testing.sim.faults import Operation
 from hoodoo.testing.sim.stage import Violation
@@ -37,6 +43,7 @@ FOREIGN = "hudi"
 """How the names of processes begin that are another engine's."""
 # Every look meets the same names again.
 _parse_instant = lru_cache(maxsize=1 << 12)(parse_instant)
+_PLANNED = frozenset({Action.ROLLBACK, Action.COMPACTION, Action.CLEAN, Action.RESTORE})
 _OWN = (paths.STAGED, paths.COMPLETIONS, paths.FINALS, paths.SWEEPS, paths.PROBES)
 
 
@@ -52,6 +59,12 @@ class Truth:
     to_roll_back: Mapping[str, InstantTime]
     """The same by rollbacks that are requested, whether or not they are completed."""
     compactions: Mapping[InstantTime, CompactionPlan]
+    cleaned: frozenset[str]
+    """Paths of files that clean plans name."""
+    taken_back: frozenset[str]
+    """Times of instants that restores are about, pending or completed."""
+    archived: Mapping[InstantTime, InstantTime]
+    """What is in the history: completion times by requested time."""
     data_files: Mapping[str, InstantTime]
 
     @property
@@ -60,7 +73,8 @@ class Truth:
 
     def completion_of(self, time: InstantTime) -> InstantTime | None:
         """When an instant was completed."""
-        return next((i.completion_time for i in self.completed if i.requested_time == time), None)
+        here = (i.completion_time for i in self.completed if i.requested_time == time)
+        return next(here, self.archived.get(time))
 
     def named_files(self) -> set[str]:
         """Every file that a commit names."""
@@ -79,6 +93,8 @@ def look(store: MemoryStorage) -> Truth:
     rolled_back: dict[str, InstantTime] = {}
     to_roll_back: dict[str, InstantTime] = {}
     compactions: dict[InstantTime, CompactionPlan] = {}
+    cleaned: set[str] = set()
+    taken_back: set[str] = set()
     for instant in instants:
         if not instant.is_completed and instant.state is not State.REQUESTED:
             continue
@@ -89,14 +105,63 @@ def look(store: MemoryStorage) -> Truth:
                     commits[instant.requested_time] = metadata
                 case RollbackMetadata(commits_rollback=targets):
                     rolled_back |= dict.fromkeys(targets, instant.requested_time)
-        elif instant.action in (Action.ROLLBACK, Action.COMPACTION):
+        elif instant.action in _PLANNED:
             match codec.decode(data, instant.action, State.REQUESTED):
                 case RollbackPlan(instant_to_rollback=info) if info is not None:
                     to_roll_back[info.commit_time] = instant.requested_time
                 case CompactionPlan() as plan:
                     compactions[instant.requested_time] = plan
-    files = dict(_data_files(store))
-    return Truth(instants, commits, rolled_back, to_roll_back, compactions, files)
+                case CleanerPlan(file_paths_to_be_deleted_per_partition=by_partition):
+                    cleaned.update(_planned_paths(by_partition or {}))
+                case RestorePlan(instants_to_rollback=infos):
+                    taken_back.update(info.commit_time for info in infos)
+    archived = _look_into_history(store, commits, cleaned)
+    return Truth(
+        instants,
+        commits,
+        rolled_back,
+        to_roll_back,
+        compactions,
+        frozenset(cleaned),
+        frozenset(taken_back),
+        archived,
+        dict(_data_files(store)),
+    )
+
+
+def _planned_paths(
+    by_partition: Mapping[PartitionPath, Sequence[CleanFileInfo]],
+) -> Iterator[str]:
+    for partition, infos in by_partition.items():
+        for info in infos:
+            yield paths.join(partition, (info.file_path or "").rpartition("/")[2])
+
+
+def _look_into_history(
+    store: MemoryStorage, commits: dict[InstantTime, CommitMetadata], cleaned: set[str]
+) -> dict[InstantTime, InstantTime]:
+    """Read what the newest manifest names; archived commits and cleans are added to the others."""
+    names = [entry.path.rpartition("/")[2] for entry in store.list(TIMELINE.history)]
+    number = max((parse_manifest(name) or 0 for name in names), default=0)
+    if paths.HISTORY_VERSION in names:  # else readers go by the newest manifest
+        number = lsm.decode_version(store.read(f"{TIMELINE.history}/{paths.HISTORY_VERSION}"))
+    if not number:
+        return {}
+    archived: dict[InstantTime, InstantTime] = {}
+    for entry in lsm.decode_manifest(store.read(f"{TIMELINE.history}/manifest_{number}")):
+        for each in _decode_history(store.read(f"{TIMELINE.history}/{entry.file_name}")):
+            archived[each.requested_time] = each.completion_time or each.requested_time
+            match codec.decode(each.metadata or b"", each.action, State.COMPLETED):
+                case CommitMetadata() as metadata:
+                    commits.setdefault(each.requested_time, metadata)
+                case CleanMetadata(partition_metadata=by_partition):
+                    for partition, told in by_partition.items():
+                        gone = told.success_delete_files
+                        cleaned.update(paths.join(partition, name) for name in gone)
+    return archived
+
+
+_decode_history = lru_cache(maxsize=64)(lsm.decode_instants)
 
 
 def _timeline(store: MemoryStorage) -> Iterator[Instant]:
@@ -135,7 +200,7 @@ def check_always(truth: Truth) -> None:
         rollback = truth.rolled_back.get(instant.requested_time)
         if rollback is not None and not _is_earlier_attempt(truth, instant, rollback):
             raise Violation(f"{instant} is completed, and rolled back too")
-    for path in sorted(truth.named_files()):
+    for path in sorted(truth.named_files() - truth.cleaned):
         if path not in truth.data_files:
             raise Violation(f"{path} is named by a commit, and not there")
 
@@ -252,7 +317,10 @@ class Guard:
             self._timeline(operation)
 
     def _data_file(self, operation: Operation) -> None:
-        if operation.verb == "delete" and operation.path in look(self.store).named_files():
+        if operation.verb != "delete":
+            return
+        truth = look(self.store)
+        if operation.path in truth.named_files() - truth.cleaned:
             raise Violation(f"{operation.path} was deleted, and a commit names it")
 
     def _heartbeat(self, operation: Operation) -> None:
@@ -329,7 +397,7 @@ class Guard:
         if instant is None:
             return
         if operation.verb == "delete":
-            if instant.is_completed and not self.is_mixed:
+            if instant.is_completed and not self.is_mixed and not self._may_leave(instant):
                 raise Violation(f"{instant} was taken back, though all know the head")
             return
         self.begun.add(instant.requested_time)
@@ -344,6 +412,12 @@ class Guard:
         later = [i for i in truth.completed if i.ended_at > instant.ended_at]
         if later:
             raise Violation(f"{instant} appears after {later[0]}, which was completed later")
+
+    def _may_leave(self, instant: Instant) -> bool:
+        """Whether a completed file may go: into the history, by a restore, or with a savepoint."""
+        truth, time = look(self.store), instant.requested_time
+        is_known = time in truth.archived or time in truth.taken_back
+        return is_known or instant.action is Action.SAVEPOINT
 
 
 def sender_of(operation: Operation) -> str:

@@ -34,6 +34,7 @@ from hoodoo.testing.sim.scenario import Outcome, Scenario
 from hoodoo.testing.sim.seeded import Chances, all_faults
 from hoodoo.testing.sim.stage import Settings, Violation
 from hoodoo.testing.sim.world import Action, Image, World
+from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
 from hoodoo.write.commit import CommitResult
 
@@ -282,6 +283,13 @@ class TableScenario(Scenario):
             if v in committed:
                 raise Violation(f"write {v} was refused, and is there: {reason}")
 
+    def _completions(self, env: Env) -> dict[InstantTime, InstantTime]:
+        """When each instant was completed, archived ones too."""
+        ref = open_ref(env.storage.uri, OPTIONS, env)
+        history = load_history(env, ref.properties.timeline)
+        archived = {i.requested_time: i.completion_time or i.requested_time for i in history}
+        return archived | {i.requested_time: i.ended_at for i in ref.load_timeline().completed}
+
     def _check_values(
         self, env: Env, committed: Mapping[int, InstantTime], found: Mapping[str, int]
     ) -> None:
@@ -292,7 +300,7 @@ class TableScenario(Scenario):
             is_service = read_commit(env, timeline_paths, instant).operation.is_table_service
             if instant.requested_time not in committed.values() and not is_service:
                 raise Violation(f"{instant} is completed, and its rows are not there")
-        ended = {i.requested_time: i.ended_at for i in timeline.completed}
+        ended = self._completions(env)
         rows: dict[str, tuple[str, int]] = {}
         for v, _ in sorted(committed.items(), key=lambda item: ended[item[1]]):
             self.ledger.writes[v].apply(rows)

@@ -1,0 +1,45 @@
+"""Clean, archive and restore: a fault at every storage operation, and many ways beside others.
+
+What readers see does not change by a clean or an archival: the latest rows, reads as of every
+commit that is kept, and what changed between them.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.simulations import Record, explore, explore_seeds
+
+from hoodoo.testing.sim.explore import POINTS, by_faults
+from hoodoo.testing.sim.faults import Fault, Kind
+from hoodoo.testing.sim.scenarios import upkeep
+
+LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "actor"),
+    [
+        (upkeep.Clean, "janitor"),
+        (upkeep.CleanMor, "janitor"),
+        (upkeep.Archive, "archivist"),
+        (upkeep.Restore, "operator"),
+        (upkeep.RestoreMor, "operator"),
+    ],
+)
+def test_invariants_hold_with_a_fault_at_every_operation(
+    scenario: type[upkeep.Aged], actor: str, record_property: Record
+) -> None:
+    outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
+    found = explore(record_property, f"{scenario.name}, faults at every operation", outcomes)
+    assert found.is_complete
+    assert found.runs > 60
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [upkeep.CleanBesideWriters, upkeep.ArchiveBesideWriters, upkeep.RestoreBesideWriters],
+)
+def test_invariants_hold_beside_others(
+    scenario: type[upkeep.Aged], record_property: Record
+) -> None:
+    explore_seeds(record_property, scenario)
