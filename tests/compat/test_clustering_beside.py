@@ -11,8 +11,6 @@ from peer_client import Peer
 from peer_rows import trips
 
 import hoodoo
-from hoodoo.engine.local import LocalEngine
-from hoodoo.services.clustering import run_clustering, schedule_clustering
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 
@@ -48,10 +46,10 @@ def call_clustering(hudi: Peer, place: Path, **arguments: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_hudi_goes_on_after_our_clustering(hudi: Peer, tmp_path: Path, kind: str) -> None:
     fill(tmp_path, kind)
-    ref = open_ref(str(tmp_path))
-    assert schedule_clustering(ref, order_by=["fare", "ts"], layout="zorder") is not None
+    table = hoodoo.open_table(str(tmp_path))
+    assert table.schedule_clustering(order_by=["fare", "ts"], layout="zorder") is not None
     check(hudi, tmp_path, *ROWS)
-    run_clustering(ref, None, LocalEngine(1))
+    assert table.run_clustering() is not None
     assert file_groups(tmp_path) == 3
     check(hudi, tmp_path, *ROWS)
     hudi.write(tmp_path, trips("a sf 3 12", "g la 1 70"), ALONE)
@@ -70,7 +68,7 @@ def test_hudi_executes_our_plan(
     hudi: Peer, tmp_path: Path, kind: str, order: dict[str, Any]
 ) -> None:
     fill(tmp_path, kind)
-    instant = schedule_clustering(open_ref(str(tmp_path)), **order)
+    instant = hoodoo.open_table(str(tmp_path)).schedule_clustering(**order)
     assert instant is not None
     call_clustering(hudi, tmp_path, op="execute", instants=instant)
     assert states(tmp_path)[-1] == "replacecommit completed"
@@ -83,7 +81,7 @@ def test_we_execute_a_plan_of_hudi(hudi: Peer, tmp_path: Path, kind: str) -> Non
     fill(tmp_path, kind)
     call_clustering(hudi, tmp_path, op="schedule", order="fare,ts")
     assert states(tmp_path)[-1] == "clustering requested"
-    run_clustering(open_ref(str(tmp_path)), None, LocalEngine(1))
+    assert hoodoo.open_table(str(tmp_path)).run_clustering() is not None
     assert states(tmp_path)[-1] == "replacecommit completed"
     assert file_groups(tmp_path) == 3
     check(hudi, tmp_path, *ROWS)

@@ -15,14 +15,12 @@ import pytest
 from support.wheel import wheel_rows
 
 import hoodoo
-from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
 from hoodoo.format.parquet import open_parquet, read_footer
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileSlice
 from hoodoo.model.instant import Action
 from hoodoo.model.layout import Layout, RowOrder
-from hoodoo.services.clustering import run_clustering, schedule_clustering
 from hoodoo.services.clustering_plan import read_order
 from hoodoo.services.clustering_tasks import clustering_plan_of
 from hoodoo.table.ref import open_ref
@@ -104,11 +102,11 @@ def views(table: hoodoo.Table, instants: list[str]) -> Mapping[str, Any]:
 
 
 def cluster(table: hoodoo.Table, **arguments: Any) -> str:
-    ref = table._ref
-    instant = schedule_clustering(ref, **arguments)
+    instant = table.schedule_clustering(**arguments)
     assert instant is not None
-    completed = run_clustering(ref, instant, LocalEngine(2))
-    assert completed.requested_time == instant
+    result = table.run_clustering(instant)
+    assert result is not None
+    assert result.instant == instant
     return instant
 
 
@@ -250,15 +248,14 @@ def test_commit_tells_what_was_replaced(tmp_path: Path) -> None:
 def test_nothing_is_planned_twice(tmp_path: Path) -> None:
     table = make(tmp_path)
     fill(table)
-    ref = open_ref(table.uri)
-    pending = schedule_clustering(ref)
-    assert pending is not None
-    assert schedule_clustering(ref, order_by="fare") is None, "all file groups are in that plan"
-    run_clustering(ref, None, LocalEngine(1))
-    assert schedule_clustering(ref) is None
+    assert table.schedule_clustering() is not None
+    assert table.schedule_clustering(order_by="fare") is None, "all file groups are in that plan"
+    table.run_clustering()
+    assert table.run_clustering() is None
+    assert table.schedule_clustering() is None
     cluster(table, order_by="fare", layout="linear")
-    assert schedule_clustering(ref, order_by="fare") is None
-    assert schedule_clustering(ref, order_by=["fare", "ts"], layout="zorder") is not None
+    assert table.schedule_clustering(order_by="fare") is None
+    assert table.schedule_clustering(order_by=["fare", "ts"], layout="zorder") is not None
 
 
 def test_settings_give_the_order(tmp_path: Path) -> None:
@@ -320,5 +317,5 @@ def test_bad_orders_are_refused(
     table = make(tmp_path)
     fill(table)
     with pytest.raises(error, match=message):
-        schedule_clustering(open_ref(table.uri), **arguments)
+        table.schedule_clustering(**arguments)
     assert not open_ref(table.uri).load_timeline().pending.instants

@@ -54,9 +54,9 @@ def make(place: Path, kind: str) -> hoodoo.Table:
 
 def cluster(table: hoodoo.Table, engine: Engine, **order: Any) -> None:
     ref = open_ref(table.uri)
-    instant = schedule_clustering(ref, **order)
-    assert instant is not None
-    run_clustering(ref, instant, engine)
+    planned = schedule_clustering(ref, **order)
+    assert planned is not None
+    run_clustering(ref, planned.requested_time, engine)
 
 
 def contents(table: hoodoo.Table) -> list[list[int]]:

@@ -6,41 +6,81 @@ and not in what changed since one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
-from hoodoo.concurrency.conflict import Kind, Mine, collect_touches
-from hoodoo.concurrency.gate import Attempt, publish, request
-from hoodoo.concurrency.heartbeat import take_over
+from hoodoo.concurrency.conflict import Kind, Other
 from hoodoo.concurrency.others import load_other
-from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.clustering import CLUSTER_LAYOUT, CLUSTER_SORT_COLUMNS
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError, NotFound
-from hoodoo.format import timeline as codec
-from hoodoo.format.schema import avro_from_arrow, with_meta_fields, without_meta_fields
-from hoodoo.model.commit import SCHEMA_KEY, OperationType, ReplaceCommitMetadata
+from hoodoo.format.timeline import Metadata
+from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.layout import Layout, RowOrder
 from hoodoo.model.plan import RequestedReplaceMetadata
-from hoodoo.model.stats import by_partition
+from hoodoo.model.plan_terms import PlanTerms
 from hoodoo.services.cluster_group import cluster_group
-from hoodoo.services.clustering_plan import plan_clustering, read_order
+from hoodoo.services.clustering_plan import plan_clustering, read_order, refuse_buckets
 from hoodoo.services.clustering_tasks import build_tasks, clustering_plan_of, replaced_groups
-from hoodoo.table.read_rule import build_read_rule
+from hoodoo.services.pending import find_plans, find_yielding_plans, schedule
+from hoodoo.services.rewrite import Rewrite, ServiceResult, run_rewrite
 from hoodoo.table.ref import TableRef
-from hoodoo.table.snapshot import Snapshot, take_snapshot
+from hoodoo.table.snapshot import take_snapshot
 from hoodoo.table.writable import reopen_for_writing
-from hoodoo.timeline import transitions
 from hoodoo.timeline.load import read_plan
 from hoodoo.timeline.timeline import Timeline
-from hoodoo.timeline.txn import new_time
-from hoodoo.write.begin import check_conflicts
-from hoodoo.write.context import WriteContext
-from hoodoo.write.finalize import finalize
+
+CLUSTERING = Rewrite(
+    Action.CLUSTERING,
+    Kind.CLUSTERING,
+    OperationType.CLUSTER,
+    build_tasks,
+    cluster_group,
+    replaced_groups,
+)
 
 
-def choose_order(
+def schedule_clustering(
+    ref: TableRef,
+    *,
+    order_by: str | Sequence[str] | None = None,
+    layout: str | None = None,
+    terms: PlanTerms | None = None,
+) -> Instant | None:
+    """Plan a clustering; None if there is nothing to gain.
+
+    `order_by` and `layout` are those of the settings, unless they are given. File groups that
+    other plans are about, and those that writes in progress update, are left alone; only plans
+    that may be cancelled yield to one that is there to stay.
+    """
+    ref = reopen_for_writing(ref)
+    refuse_buckets(ref)
+    order, mine = _choose_order(ref, order_by, layout), terms or PlanTerms()
+    build = partial(_build_plan, ref, order, mine)
+    if not mine.is_persistent:
+        return schedule(ref, Action.CLUSTERING, build)
+    return schedule(ref, Action.CLUSTERING, build, find_yielding_plans)
+
+
+def run_clustering(
+    ref: TableRef,
+    instant: str | None,
+    engine: Engine,
+    progress: Callable[[int, int], None] | None = None,
+) -> ServiceResult | None:
+    """Execute a clustering, the oldest pending one if none is named; None if there is none."""
+    if instant is None:
+        pending = find_plans(ref.load_timeline(), Action.CLUSTERING)
+        if not pending:
+            return None
+        instant = pending[0].requested_time
+    return run_rewrite(ref, CLUSTERING, instant, engine, progress)
+
+
+def _choose_order(
     ref: TableRef, order_by: str | Sequence[str] | None, layout: str | None
 ) -> RowOrder:
     """The order that a caller asks for, or else the settings. Raises `InputError`."""
@@ -55,17 +95,17 @@ def choose_order(
         raise InputError(f"layout is one of {known}, not {layout!r}") from None
 
 
-def make_plan(
-    snapshot: Snapshot, order: RowOrder, policy: Mapping[str, str] | None = None
-) -> RequestedReplaceMetadata | None:
-    """What a requested clustering holds, by the table as it is; None if there is nothing to gain."""
-    ref, timeline = snapshot.ref, snapshot.timeline
+def _build_plan(
+    ref: TableRef, order: RowOrder, terms: PlanTerms, timeline: Timeline
+) -> Metadata | None:
+    """What the requested file of a clustering holds."""
+    latest = timeline.completed.instants[-1].requested_time if timeline.completed else None
     plan = plan_clustering(
-        snapshot,
+        take_snapshot(ref, timeline=timeline),
         order,
-        busy=load_busy_groups(ref, timeline),
+        busy=_find_busy_groups(ref, timeline, terms),
         ordered_by=_find_ordered(ref, timeline, order),
-        policy=policy,
+        policy=replace(terms, planned_on=latest).encode(),
         now_ms=ref.env.clock.now_ms(),
     )
     if plan is None:
@@ -75,16 +115,24 @@ def make_plan(
     )
 
 
-def load_busy_groups(ref: TableRef, timeline: Timeline) -> frozenset[FileGroupId]:
-    """File groups that pending plans are about, and those that writes in progress update."""
-    busy: set[FileGroupId] = set()
-    for instant in timeline.pending:
-        try:
-            other = load_other(ref.env, ref.properties.timeline, instant)
-        except NotFound:  # it has ended meanwhile: the gate decides
-            continue
-        busy.update(other.touches if other else ())
-    return frozenset(busy)
+def _find_busy_groups(
+    ref: TableRef, timeline: Timeline, terms: PlanTerms
+) -> frozenset[FileGroupId]:
+    """File groups that this plan is to leave alone."""
+    others = [_load_pending(ref, instant) for instant in timeline.pending]
+    return frozenset(
+        group
+        for other in others
+        if other is not None and not (terms.is_persistent and other.is_cancellable)
+        for group in other.touches
+    )
+
+
+def _load_pending(ref: TableRef, instant: Instant) -> Other | None:
+    try:
+        return load_other(ref.env, ref.properties.timeline, instant)
+    except NotFound:  # it has ended: then the plan is made again, as the table has moved
+        return None
 
 
 def _find_ordered(ref: TableRef, timeline: Timeline, order: RowOrder) -> set[InstantTime]:
@@ -101,70 +149,3 @@ def _find_ordered(ref: TableRef, timeline: Timeline, order: RowOrder) -> set[Ins
         if read_order(clustering_plan_of(plan), ref.config) == order:
             found.add(instant.requested_time)
     return found
-
-
-# -- until the life of plans is there -----------------------------------------------------------
-
-
-def schedule_clustering(
-    ref: TableRef,
-    *,
-    order_by: str | Sequence[str] | None = None,
-    layout: str | None = None,
-    policy: Mapping[str, str] | None = None,
-) -> InstantTime | None:
-    """Plan a clustering; None if there is nothing to gain."""
-    ref = reopen_for_writing(ref)
-    order = choose_order(ref, order_by, layout)
-    with transaction(ref, "schedule clustering") as txn:
-        requested = make_plan(take_snapshot(ref, timeline=txn.timeline), order, policy)
-        if requested is None:
-            return None
-        data = codec.encode(requested)
-        instant = request(txn, Action.CLUSTERING, ref.env.ids.uuid(), lambda: (new_time(txn), data))
-        return instant.requested_time
-
-
-def run_clustering(ref: TableRef, instant: str | None, engine: Engine) -> Instant:
-    """Execute a plan."""
-    ref = reopen_for_writing(ref)
-    with transaction(ref, "clustering") as txn:
-        waiting = [each for each in txn.timeline.pending if each.action is Action.CLUSTERING]
-        found = next(each for each in waiting if instant in (None, each.requested_time))
-        heartbeat = take_over(ref, found.requested_time, kind="clustering")
-        inflight = transitions.start(txn, found)
-    requested = read_plan(ref.env, ref.properties.timeline, found)
-    assert requested is not None
-    time, body = found.requested_time, heartbeat.body
-    schema = without_meta_fields(take_snapshot(ref).schema)
-    full = with_meta_fields(schema)
-    context = WriteContext(
-        ref=ref,
-        requested_time=time,
-        by_key=False,
-        schema=schema,
-        schema_json=avro_from_arrow(schema, ref.properties.name),
-        read_rule=build_read_rule(ref.properties, full, tuple(full.names)),
-        epoch=body.epoch,
-        repeats=True,
-        write_id=time,
-    )
-    tasks = build_tasks(context, requested)
-    stats: Sequence = [stat for written in engine.map(cluster_group, tasks) for stat in written]
-    stats = finalize(ref.env, time, stats, epoch=body.epoch, repeats=True)
-    metadata = ReplaceCommitMetadata(
-        partition_to_write_stats=by_partition(stats),
-        extra_metadata={SCHEMA_KEY: context.schema_json},
-        operation_type=OperationType.CLUSTER,
-        partition_to_replace_file_ids=replaced_groups(requested),
-    )
-
-    def prepare_metadata() -> ReplaceCommitMetadata:
-        mine = Mine(time, Kind.CLUSTERING, collect_touches(metadata))
-        check_conflicts(txn, ref, mine, planned_on=txn.timeline.ended_until(time))
-        return metadata
-
-    with transaction(ref, "commit") as txn:
-        completed = publish(txn, Attempt(inflight, heartbeat), prepare_metadata)
-    heartbeat.end()
-    return completed
