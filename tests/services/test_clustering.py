@@ -37,19 +37,18 @@ SCHEMA = pa.schema(
     ]
 )
 CITIES = ("oslo", "rome")
-META = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path")
 
 
 def rows(ids: range | list[int], ts: int = 1) -> pa.Table:
     values = [
         {
-            "id": id,
-            "city": CITIES[id % 2],
+            "id": n,
+            "city": CITIES[n % 2],
             "ts": ts,
-            "fare": id * 7919 % 1000 / 7 if id % 5 else None,
-            "note": f"note {id * 31 % 97} of {ts}" if id % 7 else None,
+            "fare": n * 7919 % 1000 / 7 if n % 5 else None,
+            "note": f"note {n * 31 % 97} of {ts}" if n % 7 else None,
         }
-        for id in ids
+        for n in ids
     ]
     return pa.Table.from_pylist(values, schema=SCHEMA)
 

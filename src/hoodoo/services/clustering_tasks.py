@@ -76,9 +76,7 @@ def _build_task(
     )
 
 
-def _find_slice(
-    info: SliceInfo, known: Mapping[FileGroupId, tuple[FileSlice, ...]]
-) -> FileSlice:
+def _find_slice(info: SliceInfo, known: Mapping[FileGroupId, tuple[FileSlice, ...]]) -> FileSlice:
     """The slice with the files that a plan names, and no others: logs may have come since."""
     if info.file_id is None:
         raise FormatError("a clustering plan with a slice that has no file id")
