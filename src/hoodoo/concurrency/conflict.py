@@ -255,6 +255,7 @@ def find_writer_in_progress(meeting: Meeting) -> Conflict | None:
 _STOPPED_BY = {
     Kind.COMPACTION: {Touch.REWRITE, Touch.REPLACE},
     Kind.LOG_COMPACTION: {Touch.REWRITE, Touch.REPLACE},
+    Kind.CLUSTERING: {Touch.APPEND, Touch.REWRITE, Touch.REPLACE},
 }
 
 
@@ -325,7 +326,7 @@ def find_cancels(
             for other in others
             if other.is_cancellable
             and other.instant.is_pending
-            and Meeting(mine, other, same_as).over("", mine=_STOPPED_BY.get(other.kind, ANY))
+            and Meeting(mine, other, same_as).over("", mine=_STOPPED_BY[other.kind])
         )
     )
 
