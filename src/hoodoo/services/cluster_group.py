@@ -94,7 +94,7 @@ def _write_files(task: ClusterTask, outputs: Outputs) -> Iterator[WriteStat]:
                 outputs.ensure_partition(task.partition)
                 group = _new_group(task, number)
                 file = BaseFiles(outputs, group, MarkerKind.CREATE, rolls_over=False)
-            file.write(to_stored_columns(task.context.schema, task.partition, rows))
+            file.write(to_stored_columns(task.context.schema, rows, task.partition))
         if file is not None:
             (written,) = file.end()
             yield written.as_insert(task.partition)
