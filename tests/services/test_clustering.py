@@ -228,6 +228,40 @@ def _widths(table: hoodoo.Table, all_rows: pa.Table) -> list[float]:
     return [float(np.mean(found)) for found in shares.values()]
 
 
+@pytest.mark.parametrize("block_bytes", [30_000, 10_000_000])
+def test_large_row_groups_are_copied_as_bytes(tmp_path: Path, block_bytes: int) -> None:
+    table = make(tmp_path, parquet__compression__codec="snappy", parquet__block__size=30_000)
+    table.bulk_insert(rows(range(2_000)))
+    table.bulk_insert(rows(range(2_000, 4_000)))
+    table.upsert(rows([1, 3_001], ts=2))
+    before = rows_by_key(table.to_arrow())
+    groups = sum(file.metadata.num_row_groups for file in base_files(table))
+    zstd = hoodoo.open_table(table.uri, {"hoodie.parquet.block.size": block_bytes})
+    cluster(zstd)
+    assert rows_by_key(table.to_arrow()) == before
+    assert sorted(wheel_rows(tmp_path / "t"), key=lambda row: row["id"]) == sorted(
+        table.to_arrow().to_pylist(), key=lambda row: row["id"]
+    )
+    files = base_files(table)
+    assert len(files) == len(CITIES)
+    is_copied = block_bytes == 30_000
+    assert (sum(file.metadata.num_row_groups for file in files) == groups) is is_copied
+    for file in files:
+        group = file.metadata.row_group(0)
+        codecs = {
+            group.column(n).path_in_schema: group.column(n).compression
+            for n in range(file.metadata.num_columns)
+        }
+        assert codecs.pop("_hoodie_file_name") == "ZSTD"
+        assert set(codecs.values()) == {"SNAPPY" if is_copied else "ZSTD"}
+        keys = file.read(["_hoodie_record_key"])["_hoodie_record_key"].to_pylist()
+        footer = read_footer(file.metadata)
+        assert (footer.min_key, footer.max_key) == (min(keys), max(keys))
+        assert footer.bloom is not None
+        assert footer.bloom.might_contain(pa.array(keys)).all()
+        assert not footer.bloom.might_contain(pa.array(["absent", "5000"])).any()
+
+
 def test_commit_tells_what_was_replaced(tmp_path: Path) -> None:
     table = make(tmp_path, "mor")
     fill(table)

@@ -25,7 +25,12 @@ from hoodoo.table.merged import read_merged_pieces
 from hoodoo.table.read_rule import SliceRead, fit_to_schema, open_base, read_base_pieces
 from hoodoo.write.base_files import CopiedGroup
 from hoodoo.write.context import WriteContext
-from hoodoo.write.meta_columns import SAME_FOR_ALL, add_meta_columns, stored_schema, to_stored_columns
+from hoodoo.write.meta_columns import (
+    SAME_FOR_ALL,
+    add_meta_columns,
+    stored_schema,
+    to_stored_columns,
+)
 
 _KEYS_AT_ONCE = 1_000_000
 _BYTES_AT_ONCE = 128 << 20
