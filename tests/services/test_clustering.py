@@ -12,82 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
+from support.clustered import CITIES, cluster, fill, make, rows, rows_by_key, slices
 from support.wheel import wheel_rows
 
 import hoodoo
 from hoodoo.errors import InputError
 from hoodoo.format.parquet import open_parquet, read_footer
 from hoodoo.model.commit import OperationType
-from hoodoo.model.files import FileSlice
 from hoodoo.model.instant import Action
 from hoodoo.model.layout import Layout, RowOrder
 from hoodoo.services.clustering_plan import read_order
 from hoodoo.services.clustering_tasks import clustering_plan_of
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.load import read_commit, read_plan
-
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("city", pa.string()),
-        ("ts", pa.int64()),
-        ("fare", pa.float64()),
-        ("note", pa.string()),
-    ]
-)
-CITIES = ("oslo", "rome")
-
-
-def rows(ids: range | list[int], ts: int = 1) -> pa.Table:
-    values = [
-        {
-            "id": n,
-            "city": CITIES[n % 2],
-            "ts": ts,
-            "fare": n * 7919 % 1000 / 7 if n % 5 else None,
-            "note": f"note {n * 31 % 97} of {ts}" if n % 7 else None,
-        }
-        for n in ids
-    ]
-    return pa.Table.from_pylist(values, schema=SCHEMA)
-
-
-def make(path: Path, kind: str = "cow", **options: Any) -> hoodoo.Table:
-    named = {f"hoodie.{key.replace('__', '.')}": value for key, value in options.items()}
-    return hoodoo.create_table(
-        str(path / "t"),
-        schema=SCHEMA,
-        record_key="id",
-        partition_by="city",
-        ordering="ts",
-        table_type=kind,
-        options={"hoodie.parquet.small.file.limit": 0, **named},
-    )
-
-
-def fill(table: hoodoo.Table) -> list[str]:
-    """A history with inserts, updates and deletes; its instants."""
-    first = table.insert(rows(range(100)))
-    table.insert(rows(range(100, 160)))
-    table.upsert(rows([3, 50, 120, 200], ts=2))
-    table.delete([4, 51, 121])
-    last = table.upsert(rows([4, 60, 61, 300], ts=3))
-    return [first.instant, last.instant]
-
-
-def slices(table: hoodoo.Table) -> list[FileSlice]:
-    return take_snapshot(open_ref(table.uri)).slices()
-
-
-def rows_by_key(table: pa.Table) -> dict[str, dict[str, Any]]:
-    """Rows with their meta columns, but for the name of their file."""
-    found = table.to_pylist()
-    by_key = {row["_hoodie_record_key"]: row for row in found}
-    assert len(by_key) == len(found)
-    for row in found:
-        del row["_hoodie_file_name"]
-    return by_key
 
 
 def views(table: hoodoo.Table, instants: list[str]) -> Mapping[str, Any]:
@@ -98,15 +35,6 @@ def views(table: hoodoo.Table, instants: list[str]) -> Mapping[str, Any]:
         seen[f"since {instant}"] = rows_by_key(table.changes(since=instant))
     seen["since the beginning"] = rows_by_key(table.changes(since="2000-01-01"))
     return seen
-
-
-def cluster(table: hoodoo.Table, **arguments: Any) -> str:
-    instant = table.schedule_clustering(**arguments)
-    assert instant is not None
-    result = table.run_clustering(instant)
-    assert result is not None
-    assert result.instant == instant
-    return instant
 
 
 ORDERS = [
