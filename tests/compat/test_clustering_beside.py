@@ -1,4 +1,4 @@
-"""Clustering beside Apache Hudi: it goes on after ours, and either side executes plans of the other."""
+"""Clustering beside Apache Hudi: it goes on after ours, and each executes plans of the other."""
 
 from __future__ import annotations
 

@@ -12,83 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
+from support.clustered import CITIES, cluster, fill, make, rows, rows_by_key, slices
 from support.wheel import wheel_rows
 
 import hoodoo
 from hoodoo.errors import InputError
 from hoodoo.format.parquet import open_parquet, read_footer
 from hoodoo.model.commit import OperationType
-from hoodoo.model.files import FileSlice
 from hoodoo.model.instant import Action
 from hoodoo.model.layout import Layout, RowOrder
 from hoodoo.services.clustering_plan import read_order
 from hoodoo.services.clustering_tasks import clustering_plan_of
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 from hoodoo.timeline.load import read_commit, read_plan
-
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("city", pa.string()),
-        ("ts", pa.int64()),
-        ("fare", pa.float64()),
-        ("note", pa.string()),
-    ]
-)
-CITIES = ("oslo", "rome")
-META = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path")
-
-
-def rows(ids: range | list[int], ts: int = 1) -> pa.Table:
-    values = [
-        {
-            "id": id,
-            "city": CITIES[id % 2],
-            "ts": ts,
-            "fare": id * 7919 % 1000 / 7 if id % 5 else None,
-            "note": f"note {id * 31 % 97} of {ts}" if id % 7 else None,
-        }
-        for id in ids
-    ]
-    return pa.Table.from_pylist(values, schema=SCHEMA)
-
-
-def make(path: Path, kind: str = "cow", **options: Any) -> hoodoo.Table:
-    named = {f"hoodie.{key.replace('__', '.')}": value for key, value in options.items()}
-    return hoodoo.create_table(
-        str(path / "t"),
-        schema=SCHEMA,
-        record_key="id",
-        partition_by="city",
-        ordering="ts",
-        table_type=kind,
-        options={"hoodie.parquet.small.file.limit": 0, **named},
-    )
-
-
-def fill(table: hoodoo.Table) -> list[str]:
-    """A history with inserts, updates and deletes; its instants."""
-    first = table.insert(rows(range(100)))
-    table.insert(rows(range(100, 160)))
-    table.upsert(rows([3, 50, 120, 200], ts=2))
-    table.delete([4, 51, 121])
-    last = table.upsert(rows([4, 60, 61, 300], ts=3))
-    return [first.instant, last.instant]
-
-
-def slices(table: hoodoo.Table) -> list[FileSlice]:
-    return take_snapshot(open_ref(table.uri)).slices()
-
-
-def rows_by_key(table: pa.Table) -> dict[str, dict[str, Any]]:
-    """Rows with their meta columns, but for the name of their file."""
-    found = table.to_pylist()
-    by_key = {row["_hoodie_record_key"]: row for row in found}
-    assert len(by_key) == len(found)
-    for row in found:
-        del row["_hoodie_file_name"]
-    return by_key
 
 
 def views(table: hoodoo.Table, instants: list[str]) -> Mapping[str, Any]:
@@ -99,15 +35,6 @@ def views(table: hoodoo.Table, instants: list[str]) -> Mapping[str, Any]:
         seen[f"since {instant}"] = rows_by_key(table.changes(since=instant))
     seen["since the beginning"] = rows_by_key(table.changes(since="2000-01-01"))
     return seen
-
-
-def cluster(table: hoodoo.Table, **arguments: Any) -> str:
-    instant = table.schedule_clustering(**arguments)
-    assert instant is not None
-    result = table.run_clustering(instant)
-    assert result is not None
-    assert result.instant == instant
-    return instant
 
 
 ORDERS = [
@@ -227,6 +154,40 @@ def _widths(table: hoodoo.Table, all_rows: pa.Table) -> list[float]:
                     shares[column.path_in_schema].append(float(within))
     assert all(len(found) > 8 for found in shares.values()) or len(shares["a"]) >= 3
     return [float(np.mean(found)) for found in shares.values()]
+
+
+@pytest.mark.parametrize("block_bytes", [30_000, 10_000_000])
+def test_large_row_groups_are_copied_as_bytes(tmp_path: Path, block_bytes: int) -> None:
+    table = make(tmp_path, parquet__compression__codec="snappy", parquet__block__size=30_000)
+    table.bulk_insert(rows(range(2_000)))
+    table.bulk_insert(rows(range(2_000, 4_000)))
+    table.upsert(rows([1, 3_001], ts=2))
+    before = rows_by_key(table.to_arrow())
+    groups = sum(file.metadata.num_row_groups for file in base_files(table))
+    zstd = hoodoo.open_table(table.uri, {"hoodie.parquet.block.size": block_bytes})
+    cluster(zstd)
+    assert rows_by_key(table.to_arrow()) == before
+    assert sorted(wheel_rows(tmp_path / "t"), key=lambda row: row["id"]) == sorted(
+        table.to_arrow().to_pylist(), key=lambda row: row["id"]
+    )
+    files = base_files(table)
+    assert len(files) == len(CITIES)
+    is_copied = block_bytes == 30_000
+    assert (sum(file.metadata.num_row_groups for file in files) == groups) is is_copied
+    for file in files:
+        group = file.metadata.row_group(0)
+        codecs = {
+            group.column(n).path_in_schema: group.column(n).compression
+            for n in range(file.metadata.num_columns)
+        }
+        assert codecs.pop("_hoodie_file_name") == "ZSTD"
+        assert set(codecs.values()) == {"SNAPPY" if is_copied else "ZSTD"}
+        keys = file.read(["_hoodie_record_key"])["_hoodie_record_key"].to_pylist()
+        footer = read_footer(file.metadata)
+        assert (footer.min_key, footer.max_key) == (min(keys), max(keys))
+        assert footer.bloom is not None
+        assert footer.bloom.might_contain(pa.array(keys)).all()
+        assert not footer.bloom.might_contain(pa.array(["absent", "5000"])).any()
 
 
 def test_commit_tells_what_was_replaced(tmp_path: Path) -> None:

@@ -23,7 +23,12 @@ from hoodoo.table.snapshot import take_snapshot
 pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema(
-    [("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64()), ("at", pa.timestamp("us", "UTC"))]
+    [
+        ("id", pa.int64()),
+        ("city", pa.string()),
+        ("fare", pa.float64()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
 )
 ORDERS: list[dict[str, Any]] = [
     {},

@@ -82,7 +82,7 @@ CLUSTER_SINGLE_FILES = Key(
     True,
     "Clustering: rewrite a file that has no other beside it, if it has logs.",
 )
-CLUSTER_SORT_COLUMNS = Key(
+CLUSTER_SORT_COLUMNS: Key[tuple[str, ...]] = Key(
     f"{_PLAN}sort.columns",
     names,
     (),
@@ -131,6 +131,6 @@ CLUSTER_PARTITION_PATTERN = Key(
     None,
     "Clustering: only partitions whose whole path matches this regular expression.",
 )
-CLUSTER_PARTITIONS = Key(
+CLUSTER_PARTITIONS: Key[tuple[str, ...]] = Key(
     f"{_PLAN}partition.selected", names, (), "Clustering: only these partitions."
 )

@@ -9,6 +9,7 @@ are spread, and every type that can be sorted can be used. Nulls come last.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -97,7 +98,7 @@ def hilbert_transpose(columns: Sequence[Numbers], bits: int) -> list[Numbers]:
             axes[0] ^= np.where(is_set, below, swapped)
             if axis is not axes[0]:
                 axis ^= swapped
-    for before, axis in zip(axes, axes[1:], strict=False):
+    for before, axis in pairwise(axes):
         axis ^= before
     flips = np.zeros_like(axes[0])
     for bit in range(bits - 1, 0, -1):

@@ -1,8 +1,9 @@
 """The executor side of a clustering: file slices -> new base files with the same rows.
 
 `cluster_group` needs nothing but its task, and runs in this process or on Spark's executors. Rows
-keep their meta columns but for the file's name. Without an order, memory holds a piece of a slice;
-with one, the rows of the group.
+keep their meta columns but for the file's name. Without an order, row groups of base files without
+logs are copied as bytes, unless they are small, and memory holds a piece of a slice; with one, it
+holds the rows of the group.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from hoodoo.format.completion import Digest
+from hoodoo.format.parquet import OpenParquet, can_copy_to
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.layout import RowOrder
 from hoodoo.model.names import MarkerKind, new_file_id
@@ -20,18 +22,21 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.model.stats import RuntimeStats, WriteStat
 from hoodoo.rows.curves import sort_rows
 from hoodoo.table.read import read_slice_pieces
-from hoodoo.table.read_rule import SliceRead
-from hoodoo.write.base_files import BaseFiles
+from hoodoo.table.read_rule import SliceRead, open_base, read_base_pieces
+from hoodoo.write.base_files import BaseFiles, CopiedGroup
 from hoodoo.write.context import WriteContext
 from hoodoo.write.exactly_once import HandleOutput, write_once
-from hoodoo.write.meta_columns import to_stored_columns
+from hoodoo.write.meta_columns import stored_schema, to_stored_columns
 from hoodoo.write.outputs import Outputs
 
 _ROWS_AT_ONCE = 131_072
 _MOST_BYTES_OF_SHORT_TEXTS = 1 << 31
 """Beyond that, texts of one array need wide offsets."""
 
-Pieces = Iterator[pa.Table]
+_SMALL = 8
+"""Row groups smaller than this part of what a row group may have are put together."""
+
+Pieces = Iterator[pa.Table | CopiedGroup]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ def cluster_group(task: ClusterTask) -> tuple[WriteStat, ...]:
     def make() -> HandleOutput:
         clock = task.context.ref.env.clock
         started = clock.monotonic()
-        stats = _write_files(task, outputs)
+        stats = list(_write_files(task, outputs))
         took_ms = int((clock.monotonic() - started) * 1000)
         runtime = RuntimeStats(total_scan_time=0, total_create_time=took_ms, total_upsert_time=0)
         return tuple(replace(stat, runtime_stats=runtime) for stat in stats), task.digest
@@ -86,15 +91,19 @@ def cluster_group(task: ClusterTask) -> tuple[WriteStat, ...]:
 
 def _write_files(task: ClusterTask, outputs: Outputs) -> Iterator[WriteStat]:
     """The base files of a group, one after the other; what has no rows has no file."""
-    contents = _in_order(task) if task.order.columns else _as_they_come(task)
+    copies = not task.order.columns
+    contents = _as_they_come(task) if copies else _in_order(task)
     for number, pieces in enumerate(contents):
         file = None
-        for rows in pieces:
+        for piece in pieces:
             if file is None:
                 outputs.ensure_partition(task.partition)
                 group = _new_group(task, number)
-                file = BaseFiles(outputs, group, MarkerKind.CREATE, rolls_over=False)
-            file.write(to_stored_columns(task.context.schema, task.partition, rows))
+                file = BaseFiles(outputs, group, MarkerKind.CREATE, rolls_over=False, copies=copies)
+            if isinstance(piece, CopiedGroup):
+                file.copy(piece)
+            else:
+                file.write(to_stored_columns(task.context.schema, piece, task.partition))
         if file is not None:
             (written,) = file.end()
             yield written.as_insert(task.partition)
@@ -111,7 +120,7 @@ def _new_group(task: ClusterTask, number: int) -> FileGroupId:
 def _as_they_come(task: ClusterTask) -> Iterator[Pieces]:
     """The rows of each file to write: those of whole slices, so that sizes are about equal."""
     for reads in spread(task.reads, task.outputs):
-        yield _read_all(reads)
+        yield _copy_or_read(task.context, reads)
 
 
 def spread(reads: Sequence[SliceRead], count: int) -> list[list[SliceRead]]:
@@ -126,9 +135,30 @@ def spread(reads: Sequence[SliceRead], count: int) -> list[list[SliceRead]]:
     return [share for share in shares if share]
 
 
-def _read_all(reads: Iterable[SliceRead]) -> Pieces:
+def _copy_or_read(context: WriteContext, reads: Iterable[SliceRead]) -> Pieces:
     for read in reads:
-        yield from read_slice_pieces(read)
+        base = read.slice.base
+        if base is None or read.slice.logs:
+            yield from read_slice_pieces(read)
+            continue
+        with open_base(read.env, base) as file:
+            copies = can_copy_to(file, stored_schema(context.schema))
+            for group in range(file.metadata.num_row_groups):
+                if copies and _is_large(context, file, group):
+                    yield CopiedGroup(file, group, _keep)
+                else:
+                    columns = read.rule.columns_to_read(merging=False)
+                    pieces = read_base_pieces(file, base, columns, groups=[group], whole=False)
+                    yield from (rows for _, rows in pieces)
+
+
+def _is_large(context: WriteContext, file: OpenParquet, group: int) -> bool:
+    size = int(file.metadata.row_group(group).total_byte_size)
+    return size * _SMALL >= context.parquet_options().row_group_bytes
+
+
+def _keep(column: str) -> None:
+    """What a column of a row group that is copied becomes: it stays."""
 
 
 # -- rows in an order ---------------------------------------------------------------------------
@@ -147,7 +177,8 @@ def _in_order(task: ClusterTask) -> Iterator[Pieces]:
 def _load_rows(task: ClusterTask) -> pa.Table:
     rule = task.reads[0].rule
     empty = pa.schema([rule.schema.field(name) for name in rule.columns]).empty_table()
-    return pa.concat_tables([*_read_all(task.reads), empty])
+    pieces = (piece for read in task.reads for piece in read_slice_pieces(read))
+    return pa.concat_tables([*pieces, empty])
 
 
 def _in_one_piece(rows: pa.Table) -> pa.Table:
@@ -163,6 +194,6 @@ def _widen_offsets(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(wide.get(column.type, column.type))
 
 
-def _take_pieces(rows: pa.Table, positions: pa.Array, schema: pa.Schema) -> Pieces:
+def _take_pieces(rows: pa.Table, positions: pa.Array, schema: pa.Schema) -> Iterator[pa.Table]:
     for start in range(0, len(positions), _ROWS_AT_ONCE):
         yield rows.take(positions.slice(start, _ROWS_AT_ONCE)).cast(schema)

@@ -58,21 +58,20 @@ def add_meta_columns(
     return pa.table([*meta, *data], schema=stored_schema(context.schema))
 
 
-def to_stored_columns(schema: pa.Schema, partition: PartitionPath, *rows: pa.Table) -> pa.Table:
-    """Rows of files, in one or more tables side by side, on their way into another file.
+def to_stored_columns(schema: pa.Schema, rows: pa.Table, partition: PartitionPath) -> pa.Table:
+    """Rows of one file on their way into another: they keep their meta columns.
 
-    They keep their meta columns; the file's name comes with the file. `schema` has none.
+    The file's name comes with the file. `schema` has no meta columns.
     """
-    columns_by_name = {name: table.column(name) for table in rows for name in table.column_names}
     columns = []
     stored = stored_schema(schema)
     for name in stored.names:
         if name in SAME_FOR_ALL:
-            columns.append(repeat(partition, rows[0].num_rows))
+            columns.append(repeat(partition, rows.num_rows))
         elif name == COMMIT_TIME:
-            columns.append(columns_by_name[name].dictionary_encode())
+            columns.append(rows.column(name).dictionary_encode())
         else:
-            columns.append(columns_by_name[name])
+            columns.append(rows.column(name))
     return pa.table(columns, schema=stored)
 
 
