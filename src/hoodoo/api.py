@@ -287,6 +287,33 @@ class Table:
 
         return run_compaction(self._ref, instant, self._engine)
 
+    def schedule_log_compaction(
+        self,
+        *,
+        removable: bool = False,
+        cancellable: bool = False,
+        cancellation_policy: Mapping[str, float] | None = None,
+    ) -> str | None:
+        """Plan a log compaction of a merge-on-read table; its instant, or None if none is due.
+
+        A log compaction merges the logs of a file group into one log file; the base file stays.
+        A clean takes a removable plan away whose execution failed, or that nobody executes;
+        `cancellation_policy` is as for `schedule_compaction`.
+        """
+        from hoodoo.services.log_compaction import schedule_log_compaction
+
+        terms = _plan_terms(
+            cancellable=cancellable, removable=removable, limits=cancellation_policy
+        )
+        scheduled = schedule_log_compaction(self._ref, terms=terms)
+        return scheduled.requested_time if scheduled else None
+
+    def run_log_compaction(self, instant: str | None = None) -> ServiceResult | None:
+        """Execute a planned log compaction: this one, or the oldest; None if there is none."""
+        from hoodoo.services.log_compaction import run_log_compaction
+
+        return run_log_compaction(self._ref, instant, self._engine)
+
     def schedule_clustering(
         self,
         order_by: str | Sequence[str] | None = None,

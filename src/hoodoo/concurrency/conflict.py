@@ -218,6 +218,22 @@ def find_old_logs_on_new_base(meeting: Meeting) -> Conflict | None:
     return None
 
 
+def find_writes_below_compacted_logs(meeting: Meeting) -> Conflict | None:
+    """A log compaction comes on top of log files of an earlier time, for readers that know no
+    better; so it must have them merged. Pending writes count: nothing stops them later.
+    """
+    mine, other = meeting.mine, meeting.other
+    if mine.kind is not Kind.LOG_COMPACTION or other.time > mine.time:
+        return None
+    if other.is_completed(Kind.INGESTION):
+        return meeting.over(
+            "it was requested earlier, and has since written to", theirs={Touch.APPEND}
+        )
+    if other.is_pending(Kind.INGESTION):
+        return meeting.over("it was requested earlier, and is writing to")
+    return None
+
+
 def find_double_compaction(meeting: Meeting) -> Conflict | None:
     """Two compactions of a kind: planners never let that happen, so it is nothing to reason on."""
     mine, other = meeting.mine, meeting.other
@@ -285,6 +301,7 @@ _ALWAYS: tuple[Rule, ...] = (
     find_rows_left_behind,
     find_rows_hidden_by_compaction,
     find_old_logs_on_new_base,
+    find_writes_below_compacted_logs,
     find_double_compaction,
 )
 

@@ -1,4 +1,4 @@
-"""Keys of compaction: when a merge-on-read table is compacted, and which of its file groups."""
+"""Keys of compaction and log compaction: when logs are compacted, and of which file groups."""
 
 from __future__ import annotations
 
@@ -108,4 +108,24 @@ PARTITION_REGEX = Key(
     optional_text,
     None,
     "Only partitions whose whole path matches.",
+)
+LOG_COMPACT_INLINE = Key(
+    "hoodie.log.compaction.inline",
+    boolean,
+    False,
+    "A write of a merge-on-read table plans and runs a log compaction where one is due: the logs "
+    "of a file group are merged into one.",
+)
+LOG_COMPACT_ENABLE = Key(
+    "hoodie.log.compaction.enable",
+    boolean,
+    False,
+    "Upkeep, by whichever process does it, compacts logs.",
+)
+LOG_BLOCKS_THRESHOLD = Key(
+    "hoodie.log.compaction.blocks.threshold",
+    integer(2),
+    5,
+    "Log files from which on those of a file group are compacted; files that a log compaction has "
+    "merged count as one.",
 )

@@ -9,8 +9,6 @@ from hoodoo.config.rule import Rules, not_built, tuning
 
 SERVICES: tuple[Rules, ...] = (
     tuning("hoodie.datasource.compaction.async.enable"),
-    not_built("log compaction", "hoodie.log.compaction.enable hoodie.log.compaction.inline"),
-    tuning("hoodie.log.compaction.", "blocks.threshold"),
     tuning("hoodie.compact.merge.handle.class"),
     tuning("hoodie.compaction.", "lazy.block.read plan.generator reverse.log.read"),
     tuning(

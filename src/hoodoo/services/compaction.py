@@ -165,7 +165,7 @@ def _build_task(
     return HandleTask(
         context,
         write,
-        _no_changes(context),
+        no_changes(context),
         read_slice_of_plan(context, slice_),
         digest=digest_of(operation),
     )
@@ -184,7 +184,8 @@ def digest_of(operation: CompactionOperation) -> Digest:
     return Digest(len(operation.delta_file_paths or ()), zlib.crc32(names.encode()))
 
 
-def _no_changes(context: WriteContext) -> merge.Changes:
+def no_changes(context: WriteContext) -> merge.Changes:
+    """What a handle of a service merges in: nothing."""
     schema = context.schema.append(pa.field(RECORD_KEY, pa.string()))
     rows = schema.empty_table()
     return merge.upserts(rows, rows.column(RECORD_KEY), context.ref.properties.merge)

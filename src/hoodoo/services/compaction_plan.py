@@ -83,7 +83,7 @@ def plan_compaction(
     file groups that have only logs.
     """
     candidates = [s for s in slices if s.logs and s.group not in busy]
-    chosen = _choose(config, _select_partitions(config, candidates), file_bytes)
+    chosen = choose_slices(config, candidates, file_bytes)
     if not chosen:
         return None
     choice = config.get(COMPACTION_CHOICE)
@@ -145,7 +145,9 @@ def _by_day(partition: PartitionPath) -> str:
     return re.sub(r"\D", "", partition)
 
 
-def _choose(config: Config, slices: Sequence[FileSlice], file_bytes: int) -> list[FileSlice]:
+def choose_slices(config: Config, slices: Sequence[FileSlice], file_bytes: int) -> list[FileSlice]:
+    """Those of the partitions that are wanted, the first in line, within the bound."""
+    slices = _select_partitions(config, slices)
     choice = config.get(COMPACTION_CHOICE)
     if choice is CompactionChoice.LOG_SIZE:
         least = config.get(LOG_SIZE_THRESHOLD)

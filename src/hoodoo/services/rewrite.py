@@ -293,7 +293,7 @@ def _metadata(
         )
     return CommitMetadata(
         partition_to_write_stats=by_partition(stats),
-        compacted=service.kind is Kind.COMPACTION,
+        compacted=True,
         extra_metadata=extra,
         operation_type=service.operation,
     )

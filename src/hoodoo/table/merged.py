@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.errors import CorruptBlock, FormatError, Unsupported, naming
-from hoodoo.format.log.blocks import Block, BlockType
+from hoodoo.format.log.blocks import Block, BlockType, HeaderKey
 from hoodoo.format.log.data import decode_data
 from hoodoo.format.log.deletes import decode_deletes
 from hoodoo.format.log.ordering import is_special, kinds_in, values_of
 from hoodoo.format.log.reader import read_blocks
 from hoodoo.format.log.scan import scan_blocks
 from hoodoo.format.parquet import OpenParquet, read_rows
+from hoodoo.model.files import LogFile
+from hoodoo.model.instant import InstantTime
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
 from hoodoo.table.read_rule import (
@@ -33,7 +35,7 @@ log = logging.getLogger("hoodoo.table")
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class Batch:
     """The changes of one block; `partial` rows hold only the columns that changed."""
 
     changes: Changes
@@ -116,7 +118,7 @@ def apply(base: pa.Table, changes: Sequence[Changes], rule: ReadRule) -> pa.Tabl
 
 
 def _complete_partial_rows(
-    base: pa.Table, batches: Sequence[_Batch], rule: ReadRule
+    base: pa.Table, batches: Sequence[Batch], rule: ReadRule
 ) -> list[Changes]:
     """The changes of all blocks; partial rows with the columns of the version before them.
 
@@ -144,25 +146,42 @@ def read_log_blocks(task: SliceRead) -> Iterator[tuple[str, Block]]:
     """The blocks of a slice's log files that count, in order, each with its file.
 
     Where writers append, a crash leaves half a block, which was never committed and is passed
-    over; where a commit writes whole files, damage means lost rows, and is an error.
+    over; where a commit writes whole files, damage means lost rows, and is an error. There, too,
+    files that a log compaction has merged are not read: the newest come first, so that it tells.
     """
-    paths: dict[int, str] = {}
-    blocks: list[Block] = []
-    for file in task.slice.logs:
-        with naming(file.path):
-            file_blocks = read_blocks(task.env.storage.read(file.path))
-        if not file_blocks.blocks and not file_blocks.corrupt and not task.rule.tolerates_cut_logs:
-            raise CorruptBlock("the file is empty", offset=0, source=file.path)
-        for gap in file_blocks.corrupt:
-            if not task.rule.tolerates_cut_logs:
-                raise CorruptBlock(gap.reason, offset=gap.offset, source=file.path)
-            log.warning("corrupt_log_range file=%s at=%d %s", file.path, gap.offset, gap.reason)
-        paths.update((id(block), file.path) for block in file_blocks.blocks)
-        blocks.extend(file_blocks.blocks)
+    blocks: list[tuple[str, Block]] = []
+    compacted: set[InstantTime] = set()
+    for file in reversed(task.slice.logs):
+        if file.name.instant_time in compacted and not task.rule.tolerates_cut_logs:
+            found: Sequence[Block] = [_stand_in(file)]
+        else:
+            found = _read_file(task, file)
+            if found and task.visibility.sees(found[0].instant_time):
+                compacted.update(found[0].compacted_times)
+        blocks += [(file.path, block) for block in reversed(found)]
+    blocks.reverse()
+    paths = {id(block): path for path, block in blocks}
     with naming(task.slice.logs[0].path):
-        live = scan_blocks(blocks, is_visible=task.visibility.sees)
+        live = scan_blocks([block for _, block in blocks], is_visible=task.visibility.sees)
     for block in live.blocks:
         yield paths[id(block)], block
+
+
+def _read_file(task: SliceRead, file: LogFile) -> Sequence[Block]:
+    with naming(file.path):
+        file_blocks = read_blocks(task.env.storage.read(file.path))
+    if not file_blocks.blocks and not file_blocks.corrupt and not task.rule.tolerates_cut_logs:
+        raise CorruptBlock("the file is empty", offset=0, source=file.path)
+    for gap in file_blocks.corrupt:
+        if not task.rule.tolerates_cut_logs:
+            raise CorruptBlock(gap.reason, offset=gap.offset, source=file.path)
+        log.warning("corrupt_log_range file=%s at=%d %s", file.path, gap.offset, gap.reason)
+    return file_blocks.blocks
+
+
+def _stand_in(file: LogFile) -> Block:
+    """For a file that need not be read: what compacted it comes in its place."""
+    return Block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: file.name.instant_time})
 
 
 def find_deleted_keys(task: SliceRead) -> pa.Array:
@@ -174,34 +193,35 @@ def find_deleted_keys(task: SliceRead) -> pa.Array:
             if block.type is BlockType.DELETE:
                 deleted.append(merge.one_array(decode_deletes(block).column("record_key")))
             else:
-                changes = _decode_upserts(block, rule.columns_to_read(merging=True), rule).changes
+                changes = read_upserts(block, rule.columns_to_read(merging=True), rule).changes
                 deleted.append(changes.keys.filter(pa.array(changes.deleted)))
     return pc.unique(pa.concat_arrays(deleted))
 
 
-def _read_batches(task: SliceRead, schema: pa.Schema) -> Iterator[_Batch]:
+def _read_batches(task: SliceRead, schema: pa.Schema) -> Iterator[Batch]:
     for path, block in read_log_blocks(task):
         with naming(path):
             if block.type is BlockType.DELETE:
-                yield _Batch(_decode_deletes(block, schema, task.rule))
+                yield Batch(order_deletes(decode_deletes(block), schema, task.rule))
             else:
-                yield _decode_upserts(block, schema, task.rule)
+                yield read_upserts(block, schema, task.rule)
 
 
-def _decode_upserts(block: Block, schema: pa.Schema, rule: ReadRule) -> _Batch:
+def read_upserts(block: Block, schema: pa.Schema, rule: ReadRule) -> Batch:
+    """The rows of a data block in the columns of `schema`."""
     rows = decode_data(block, columns=schema.names)
     if not block.is_partial:
         rows = fit_to_schema(rows, schema)
-        return _Batch(merge.upserts(rows, rule.keys_of(rows), rule.merge))
+        return Batch(merge.upserts(rows, rule.keys_of(rows), rule.merge))
     present = pa.schema([field for field in schema if field.name in rows.column_names])
     rows = fit_to_schema(rows, present)
     keys = rule.keys_of(rows)
     changes = merge.upserts(fit_to_schema(rows, schema), keys, rule.merge)
-    return _Batch(changes, rows)
+    return Batch(changes, rows)
 
 
-def _decode_deletes(block: Block, schema: pa.Schema, rule: ReadRule) -> Changes:
-    rows = decode_deletes(block)
+def order_deletes(rows: pa.Table, schema: pa.Schema, rule: ReadRule) -> Changes:
+    """Deletes of a block as changes: what they win over, and what they lose against."""
     keys, ordering = rows.column("record_key"), rows.column("ordering")
     fields = rule.merge.ordering_fields
     kinds = kinds_in(ordering)

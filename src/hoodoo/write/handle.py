@@ -24,7 +24,7 @@ from hoodoo.table.read_rule import SliceRead
 from hoodoo.write.base_files import BaseFiles, CopiedGroup
 from hoodoo.write.context import WriteContext
 from hoodoo.write.exactly_once import HandleOutput, write_once
-from hoodoo.write.log_file import encode_changes
+from hoodoo.write.log_file import encode_changes, write_log
 from hoodoo.write.merging import Merging, rows_to_add
 from hoodoo.write.meta_columns import add_meta_columns
 from hoodoo.write.outputs import Outputs
@@ -211,24 +211,4 @@ def _append(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     """Write changes as one log file."""
     context, group = task.context, task.write.group
     content = encode_changes(context, group, task.changes, index=outputs.index)
-    name = LogFileName(group.file_id, context.requested_time, 1, outputs.token)
-    outputs.open(group.partition, name, _marker_kind(task)).write(content.data)
-    size = len(content.data)
-    return [
-        WriteStat(
-            file_id=group.file_id,
-            path=join(group.partition, str(name)),
-            prev_commit=context.requested_time,
-            num_writes=content.rows,
-            num_deletes=content.deletes,
-            num_update_writes=content.rows,
-            num_inserts=0,
-            total_write_bytes=size,
-            file_size_in_bytes=size,
-            partition_path=group.partition,
-            log_version=1,
-            log_offset=0,
-            base_file="",
-            log_files=(str(name),),
-        )
-    ]
+    return [write_log(outputs, group, content)]

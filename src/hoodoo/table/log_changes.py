@@ -1,0 +1,69 @@
+"""What the logs of a slice say, merged among themselves: without the base file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from hoodoo.errors import naming
+from hoodoo.format.log.blocks import BlockType
+from hoodoo.format.log.deletes import DELETES, decode_deletes
+from hoodoo.model.instant import InstantTime
+from hoodoo.rows import merge
+from hoodoo.rows.merge import Changes
+from hoodoo.table.merged import order_deletes, read_log_blocks, read_upserts
+from hoodoo.table.read_rule import SliceRead
+
+
+@dataclass(frozen=True, slots=True)
+class LogChanges:
+    """The last word of the logs on each key: a row or a delete, as it is in its block.
+
+    Rows keep their meta columns, and those that flag themselves as deleted are rows as well.
+    """
+
+    rows: pa.Table
+    deletes: pa.Table
+    times: tuple[InstantTime, ...]
+    """The instants whose blocks were merged, in order."""
+
+
+def merge_logs(task: SliceRead) -> LogChanges | None:
+    """The changes of a slice's logs; None if that takes the base file: rows may be partial."""
+    schema = task.rule.columns_to_read(merging=True)
+    rows, deletes = [schema.empty_table()], [DELETES.empty_table()]
+    batches: list[Changes] = []
+    times: dict[InstantTime, None] = {}
+    written = deleted = 0
+    for path, block in read_log_blocks(task):
+        times.setdefault(block.instant_time)
+        with naming(path):
+            if block.type is BlockType.DELETE:
+                deletes.append(decode_deletes(block))
+                changes = order_deletes(deletes[-1], schema, task.rule)
+                places = -1 - np.arange(deleted, deleted + changes.num_rows)
+                deleted += changes.num_rows
+            else:
+                if block.is_partial:
+                    return None
+                changes = read_upserts(block, schema, task.rule).changes
+                rows.append(changes.rows)
+                places = np.arange(written, written + changes.num_rows)
+                written += changes.num_rows
+        batches.append(replace(changes, rows=pa.table({"place": places})))
+    last = _find_last(batches)
+    return LogChanges(
+        pa.concat_tables(rows).take(pa.array(last[last >= 0])),
+        pa.concat_tables(deletes).combine_chunks().take(pa.array(-1 - last[last < 0])),
+        tuple(times),
+    )
+
+
+def _find_last(batches: list[Changes]) -> merge.Numbers:
+    """Where the last word on each key is: rows from 0 up, deletes from -1 down."""
+    if not batches:
+        return np.empty(0, np.int64)
+    places: merge.Numbers = merge.collapse(batches).rows["place"].to_numpy()
+    return places
