@@ -19,7 +19,7 @@ import hoodoo
 from hoodoo.format.timeline import encode
 from hoodoo.model import paths
 from hoodoo.model.commit import InstantInfo
-from hoodoo.model.plan import RollbackPlan
+from hoodoo.model.plan import ClusteringPlan, RequestedReplaceMetadata, RollbackPlan
 from hoodoo.table.ref import open_ref
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])
@@ -98,6 +98,7 @@ def test_recover_prints_json(place: Path, hoodoo_cli) -> None:
         "rollback": rollback.requested_time,
         "is_finished": False,
         "is_dropped": False,
+        "ending": "remove",
         "files": files,
     }
     assert found["left"] == []
@@ -161,11 +162,12 @@ def test_a_rollback_of_what_is_completed_is_left_and_can_be_dropped(
 
 
 def test_a_plan_is_left(place: Path, hoodoo_cli) -> None:
-    (place / f".hoodie/timeline/{PLAN}.clustering.requested").write_bytes(b"")
+    plan = RequestedReplaceMetadata(operation_type="CLUSTER", clustering_plan=ClusteringPlan())
+    (place / f".hoodie/timeline/{PLAN}.clustering.requested").write_bytes(encode(plan))
     make_older(place / f".hoodie/timeline/{PLAN}.clustering.requested", EXPIRY_S + 100)
     first, reason = hoodoo_cli("recover", place).out.splitlines()
     assert first == f"left {PLAN} (clustering, requested)"
-    assert reason == "  a plan of a table service, for its next executor"
+    assert reason == "  a persistent plan of a table service, for its executor"
 
 
 def test_a_rollback_that_was_cut_off_is_finished(place: Path, hoodoo_cli) -> None:

@@ -10,7 +10,6 @@ from hoodoo.cli import output
 from hoodoo.cli.engine import Master, Spark, open_engine, split_spark_settings
 from hoodoo.cli.options import Json, OptionList, TableArgument, parse_options
 from hoodoo.cli.progress import show_bars
-from hoodoo.errors import Unsupported
 
 if TYPE_CHECKING:
     from hoodoo.model.plan_terms import PlanTerms
@@ -185,10 +184,7 @@ def describe(done: ServiceResult) -> str:
 def _find_service(action: str) -> PlannedService:
     from hoodoo.services.planned import PLANNED_SERVICES
 
-    for service in PLANNED_SERVICES:
-        if service.action.value == action:
-            return service
-    raise Unsupported(f"hoodoo has no {action} yet")
+    return next(service for service in PLANNED_SERVICES if service.action.value == action)
 
 
 def _build_terms(

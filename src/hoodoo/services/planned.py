@@ -11,7 +11,13 @@ from hoodoo.config.clustering import (
     CLUSTER_MAX_COMMITS,
     CLUSTER_SCHEDULE_INLINE,
 )
-from hoodoo.config.compaction import COMPACT_INLINE, SCHEDULE_INLINE
+from hoodoo.config.compaction import (
+    COMPACT_INLINE,
+    LOG_BLOCKS_THRESHOLD,
+    LOG_COMPACT_ENABLE,
+    LOG_COMPACT_INLINE,
+    SCHEDULE_INLINE,
+)
 from hoodoo.config.resolve import Config
 from hoodoo.config.services import UPKEEP_POLICY
 from hoodoo.engine.engine import Engine
@@ -25,6 +31,7 @@ from hoodoo.model.table import TableType
 from hoodoo.services.clustering import run_clustering, schedule_clustering
 from hoodoo.services.compaction import look_back, run_compaction, schedule_compaction
 from hoodoo.services.compaction_plan import is_due
+from hoodoo.services.log_compaction import run_log_compaction, schedule_log_compaction
 from hoodoo.services.rewrite import ServiceResult
 from hoodoo.services.terms import build_terms
 from hoodoo.table.ref import TableRef
@@ -76,6 +83,27 @@ def _compact_after_commit(config: Config) -> Switches:
     return Switches(plans=inline or only_plans, runs=inline and not only_plans)
 
 
+def _is_log_compaction_due(ref: TableRef, timeline: Timeline) -> bool:
+    """Whether enough was appended since the last compaction of either kind."""
+    least = ref.config.get(LOG_BLOCKS_THRESHOLD)
+    latest = timeline.commits.instants[-least:]
+    return (
+        len(latest) == least
+        and all(commit.action is Action.DELTA_COMMIT for commit in latest)
+        and not any(_is_operation(ref, commit, OperationType.LOG_COMPACT) for commit in latest)
+    )
+
+
+def _log_compact_after_commit(config: Config) -> Switches:
+    inline = config.get(LOG_COMPACT_INLINE)
+    return Switches(plans=inline, runs=inline)
+
+
+def _log_compact_apart(config: Config) -> Switches:
+    plans = config.get(LOG_COMPACT_INLINE) or config.get(LOG_COMPACT_ENABLE)
+    return Switches(plans=plans, runs=True)
+
+
 def _has_no_buckets(ref: TableRef) -> bool:
     return index_of(ref).buckets is None
 
@@ -85,16 +113,17 @@ def _is_clustering_due(ref: TableRef, timeline: Timeline) -> bool:
     least = ref.config.get(CLUSTER_MAX_COMMITS)
     latest = timeline.commits.instants[-least:]
     return len(latest) == least and not any(
-        commit.action is Action.REPLACE_COMMIT and _is_clustering(ref, commit) for commit in latest
+        commit.action is Action.REPLACE_COMMIT and _is_operation(ref, commit, OperationType.CLUSTER)
+        for commit in latest
     )
 
 
-def _is_clustering(ref: TableRef, commit: Instant) -> bool:
+def _is_operation(ref: TableRef, commit: Instant, operation: OperationType) -> bool:
     try:
         metadata = read_commit(ref.env, ref.properties.timeline, commit)
     except NotFound:  # archived meanwhile
         return False
-    return metadata.operation is OperationType.CLUSTER
+    return metadata.operation is operation
 
 
 def _cluster_after_commit(config: Config) -> Switches:
@@ -127,6 +156,16 @@ PLANNED_SERVICES = (
         run=run_compaction,
         after_commit=_compact_after_commit,
         apart=lambda config: Switches(plans=True, runs=True),
+    ),
+    PlannedService(
+        Action.LOG_COMPACTION,
+        suits=_is_merge_on_read,
+        is_due=_is_log_compaction_due,
+        schedule=lambda ref, terms: schedule_log_compaction(ref, terms=terms),
+        terms=_terms_of_settings,
+        run=run_log_compaction,
+        after_commit=_log_compact_after_commit,
+        apart=_log_compact_apart,
     ),
     PlannedService(
         Action.CLUSTERING,
