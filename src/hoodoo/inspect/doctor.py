@@ -208,7 +208,16 @@ def _look_at_leftovers(patient: _Patient) -> Iterator[Finding]:
     ref = patient.ref
     traces = load_traces(ref.env, ref.properties.timeline)
     least_ms = _EXPIRIES * default_expiry_ms(ref)
-    dated = [*traces.notes.values(), *traces.finals.values(), *traces.staged, *traces.probes]
+    pending = {instant.requested_time for instant in traces.timeline.pending}
+    ended = [
+        entry
+        for by_instant in (traces.notes, traces.finals)
+        for time, entry in by_instant.items()
+        if time not in pending
+    ]
+    decision = read_head(ref.env).decision
+    staged = [each for each in traces.staged if not decision or decision.staged != each.path]
+    dated = [*ended, *staged, *traces.probes]
     old = [entry.path for entry in dated if patient.now_ms - entry.modified_ms > least_ms]
     if old:
         why = "nobody has swept for a while: writes do, and `hoodoo upkeep`"
