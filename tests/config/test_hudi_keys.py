@@ -52,8 +52,9 @@ def test_what_is_not_built_can_be_switched_off_only(name: str) -> None:
     ("key", "value", "reason"),
     [
         ("hoodie.clustering.inline", "TRUE", "hoodoo has no clustering yet; set it to 'false', or"),
-        ("hoodie.clean.automatic", "true", "hoodoo has no cleaning yet"),
-        ("hoodie.archive.automatic", "true", "hoodoo has no archival yet"),
+        ("hoodie.clean.async.enabled", "true", "hoodoo has no cleaning beside writes yet"),
+        ("hoodie.prewrite.cleaner.policy", "CLEAN", "hoodoo has no cleaning before writes yet"),
+        ("hoodie.archive.async", "true", "hoodoo has no archival beside writes yet"),
         ("hoodie.metadata.enable", "true", "hoodoo has no metadata table yet"),
         ("hoodie.datasource.hive_sync.enable", "true", "hoodoo has no catalog sync yet"),
         ("hoodie.datasource.write.insert.drop.duplicates", "true", "call upsert"),
@@ -113,9 +114,6 @@ def test_options_that_change_nothing_pass_in_silence(
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("hoodie.clean.commits.retained", "5", "no cleaning yet: all versions of files stay"),
-        ("hoodie.cleaner.commits.retained", "5", "no cleaning yet"),
-        ("hoodie.keep.max.commits", "30", "no archival yet"),
         ("hoodie.datasource.query.type", "incremental", "changes(since, until)"),
     ],
 )

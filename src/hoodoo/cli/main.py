@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from hoodoo import __version__
-from hoodoo.cli import create, demo, inspect, lock, repair, write
+from hoodoo.cli import create, demo, inspect, lock, repair, retention, write
 from hoodoo.cli.output import print_error, print_line
 from hoodoo.errors import HoodooError
 
@@ -31,10 +31,14 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     write.write,
     repair.recover,
     repair.rollback,
+    retention.clean,
+    retention.archive,
+    retention.restore,
     demo.demo,
 )
 GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {
     "lock": ("Look at the table's lock, or break it.", lock.COMMANDS),
+    "savepoint": ("Keep the table as of a commit.", retention.SAVEPOINT_COMMANDS),
 }
 
 
