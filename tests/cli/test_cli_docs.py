@@ -13,7 +13,7 @@ import pytest
 from support.dead_writes import dead_upsert
 
 import hoodoo
-from hoodoo.cli.main import COMMANDS
+from hoodoo.cli.main import COMMANDS, GROUPS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 BY_SPARK = {"write", "demo"}  # `test_cli_write.py` and `test_demo.py` run them
@@ -61,4 +61,4 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hoodoo_cli) -
         ran = hoodoo_cli(*words)
         assert ran.code == 0, ran.err
         assert alike(ran.out.replace(str(tmp_path), "/data")) == alike(expected), command
-    assert commands == {"lock", *(command.__name__ for command in COMMANDS)}
+    assert commands == {*GROUPS, *(command.__name__ for command in COMMANDS)}

@@ -144,7 +144,7 @@ def test_files_of_the_history_are_merged_layer_by_layer(tmp_path: Path) -> None:
     layers = {parse_history_file(name).layer for name in history_files(story)}  # type: ignore[union-attr] # names
     assert max(layers) >= 2
     names = [path.name for path in (story.place / HISTORY).iterdir()]
-    assert 3 <= len([name for name in names if parse_manifest(name)]) <= 5
+    assert 3 <= len([name for name in names if parse_manifest(name)]) <= 7
     kept = len([name for name in names if name.endswith(".parquet")])
     assert kept <= 4 * len(history_files(story)) + 4
 

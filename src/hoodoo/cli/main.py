@@ -25,6 +25,7 @@ from hoodoo.cli import (
     lock,
     plans,
     repair,
+    retention,
     services,
     upkeep,
     write,
@@ -49,10 +50,14 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     doctor.doctor,
     repair.recover,
     repair.rollback,
+    retention.clean,
+    retention.archive,
+    retention.restore,
     demo.demo,
 )
 GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {
     "lock": ("Look at the table's lock, or break it.", lock.COMMANDS),
+    "savepoint": ("Keep the table as of a commit.", retention.SAVEPOINT_COMMANDS),
 }
 
 

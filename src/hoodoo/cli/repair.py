@@ -9,6 +9,8 @@ import typer
 
 from hoodoo.cli import output
 from hoodoo.cli.options import Json, OptionList, TableArgument, open_with_options
+from hoodoo.cli.retention import print_restored
+from hoodoo.engine.local import LocalEngine
 
 if TYPE_CHECKING:
     from hoodoo.recovery.recover import Recovered
@@ -39,12 +41,18 @@ def rollback(
     force: Annotated[
         bool, typer.Option("--force", help="Even if its writer seems to be alive.")
     ] = False,
+    completed: Annotated[
+        bool, typer.Option("--completed", help="Take the latest completed commit back.")
+    ] = False,
     option: OptionList = None,
     json: Json = False,
 ) -> None:
-    """Roll back one pending instant."""
+    """Roll back one pending instant, or the latest commit."""
     from hoodoo.recovery.recover import roll_back
 
+    if completed:
+        _take_back(table, instant, option, json=json)
+        return
     done = roll_back(open_with_options(table, option), instant, force=force)
     if json:
         output.print_json(done)
@@ -57,6 +65,16 @@ def rollback(
         f"{_count(done.files, 'data file')} deleted"
     )
     _print_paths(done.files)
+
+
+def _take_back(table: str, instant: str, option: list[str] | None, *, json: bool) -> None:
+    from hoodoo.services.restore import roll_back_latest
+
+    undone = roll_back_latest(open_with_options(table, option), LocalEngine(), instant)
+    if json:
+        output.print_json(undone)
+    else:
+        print_restored(undone)
 
 
 def _plain(verdict: Verdict) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -53,6 +53,10 @@ class Aged(TableScenario):
         Write(106, ("b", "c")),
     )
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._committed_too: dict[int, InstantTime] = {}
+
     def setup(self, world: World) -> None:
         key = (self.table_type, tuple(self.options.items()), self.past)
         for write in self.past:
@@ -74,10 +78,6 @@ class Aged(TableScenario):
             world.pass_time(EXPIRY_MS + LEASE_MS)
             world.do("mender", lambda env: self.table(env).recover())
 
-    def does(self, work: Callable[[TableScenario, Env], object]) -> Action:
-        """An actor that does something to the table; what is refused is no violation."""
-        return lambda env: work(self, env)
-
     def _mend(self, world: World) -> None:
         """Whatever was cut off is done again, and then all is swept."""
         world.pass_time(EXPIRY_MS + LEASE_MS)
@@ -97,6 +97,7 @@ class Aged(TableScenario):
     ) -> None:
         """A write that was overwritten has no witness any more; the ledger tells when it was."""
         super()._check_values(env, {**self.ledger.acknowledged, **committed}, found)
+        self._committed_too = dict(committed)  # though nobody was told
 
     def _check_told(self, committed: Mapping[int, InstantTime]) -> None:
         gone = self._overwritten()
@@ -110,10 +111,13 @@ class Aged(TableScenario):
         parts = {p for w in self.past if w.operation == "insert_overwrite" for p in w.parts}
         return {v for v, w in self.ledger.writes.items() if set(w.parts) & parts}
 
+    def _told(self) -> dict[int, InstantTime]:
+        return {**self._committed_too, **self.ledger.acknowledged}
+
     def _check_past(self, env: Env) -> None:
         """Reads as of commits, and what changed since them, are right or refused, never wrong."""
         ended = self._completions(env)
-        told = sorted(self.ledger.acknowledged.items(), key=lambda item: item[1])
+        told = sorted(self._told().items(), key=lambda item: item[1])
         kept = [time for _, time in told][-_RETAINED:]
         for _, time in told:
             rows: dict[str, tuple[str, int]] = {}
@@ -132,7 +136,7 @@ class Aged(TableScenario):
     def _check_changes(
         self, env: Env, ended: Mapping[InstantTime, InstantTime], kept: list[InstantTime]
     ) -> None:
-        told = sorted(self.ledger.acknowledged.items(), key=lambda item: ended[item[1]])
+        told = sorted(self._told().items(), key=lambda item: ended[item[1]])
         for until in kept:
             rows: dict[str, tuple[str, int]] = {}
             for v, time in told:
@@ -218,9 +222,6 @@ class Archive(Aged):
     """One who archives, in two steps so that layers of the history are merged."""
 
     name = "archive"
-
-    def setup(self, world: World) -> None:
-        super().setup(world)
 
     def actors(self) -> Mapping[str, Action]:
         return {"archivist": self._archive}
