@@ -16,9 +16,18 @@ from hoodoo.engine.engine import Item, Repeatable, Result
 from hoodoo.engine.local import LocalEngine
 from hoodoo.engine.stop import Stop
 from hoodoo.errors import Cancelled, WriteConflict
+from hoodoo.format.schema import without_meta_fields
+from hoodoo.model.instant import InstantTime
+from hoodoo.model.layout import Layout, RowOrder
+from hoodoo.model.plan import RequestedReplaceMetadata
 from hoodoo.services.clustering import run_clustering
+from hoodoo.services.clustering_plan import plan_clustering
+from hoodoo.services.clustering_tasks import build_tasks
 from hoodoo.table.listing import DirectoryLister
+from hoodoo.table.read import read_rule
 from hoodoo.table.ref import open_ref
+from hoodoo.table.snapshot import take_snapshot
+from hoodoo.write.context import WriteContext
 
 PREFER_WRITER = {
     "hoodie.write.lock.conflict.resolution.strategy": "PreferWriterConflictResolutionStrategy"
@@ -232,3 +241,31 @@ def values(table: hoodoo.Table, as_of: str | None = None) -> dict[int, int]:
     by_id = {row["id"]: row["ts"] for row in found}
     assert len(by_id) == len(found)
     return by_id
+
+
+def test_tasks_of_one_plan_are_known_by_what_they_read(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    fill(table)
+    ref = open_ref(table.uri)
+    snapshot = take_snapshot(ref)
+    plans = [
+        plan_clustering(snapshot, order)
+        for order in (RowOrder(), RowOrder(("fare",)), RowOrder(("fare",), Layout.HILBERT))
+    ]
+    context = WriteContext(
+        ref=ref,
+        requested_time=InstantTime("20300101000000000"),
+        by_key=False,
+        schema=without_meta_fields(snapshot.schema),
+        schema_json="",
+        read_rule=read_rule(snapshot),
+    )
+    digests = [
+        [
+            task.digest
+            for task in build_tasks(context, RequestedReplaceMetadata(clustering_plan=plan))
+        ]
+        for plan in (*plans, plans[0])
+    ]
+    assert digests[0] == digests[3]
+    assert len({digest for each in digests for digest in each}) == 6

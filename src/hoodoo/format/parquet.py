@@ -68,7 +68,7 @@ class BaseFileWriter:
     """Writes rows to a stream as one base file; the footer comes with `close`.
 
     Rows may have text columns as dictionaries, which are written as they are. `keys` are those
-    that the file will have, if somebody knows. Only a file that `copies` takes row groups of others.
+    that the file will have, if somebody knows. Only one that `copies` takes row groups of others.
     """
 
     def __init__(
@@ -128,7 +128,10 @@ class BaseFileWriter:
         self._pending, self._pending_bytes = [], 0
 
     def copy_group(
-        self, file: OpenParquet, group: int, change: Callable[[str], pa.ChunkedArray | pa.Array | None]
+        self,
+        file: OpenParquet,
+        group: int,
+        change: Callable[[str], pa.ChunkedArray | pa.Array | None],
     ) -> None:
         """Add a row group of another file; columns that `change` has nothing for are copied.
 
@@ -212,12 +215,13 @@ def can_copy_to(file: OpenParquet, schema: pa.Schema) -> bool:
 class OpenParquet(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types
     """A Parquet file, and the bytes of its footer: pyarrow cannot be asked safely for all of it."""
 
-    def __init__(self, source: pa.NativeFile) -> None:
+    def __init__(self, source: pa.NativeFile, *, read_dictionary: Sequence[str] = ()) -> None:
         self.footer = footer_bytes(source)
-        self._bytes = source
+        self.source = source
         super().__init__(
             source,
             metadata=pq.read_metadata(pa.BufferReader(_as_file(self.footer))),
+            read_dictionary=list(read_dictionary),
             coerce_int96_timestamp_unit="us",
             page_checksum_verification=True,
             pre_buffer=True,
@@ -226,7 +230,7 @@ class OpenParquet(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types
     @cached_property
     def chunks(self) -> ChunkSource:
         """Its column chunks, to be copied."""
-        return ChunkSource(self._bytes, self.footer)
+        return ChunkSource(self.source, self.footer)
 
 
 def open_parquet(source: pa.NativeFile) -> OpenParquet:
@@ -277,6 +281,15 @@ def read_rows(
     except _BROKEN as error:
         raise FormatError(f"damaged Parquet file: {error}") from None
     return rows.replace_schema_metadata(None)
+
+
+def read_column(file: OpenParquet, name: str, group: int) -> pa.ChunkedArray:
+    """A top-level column of a row group; texts that the file has as a dictionary stay one."""
+    _, chunks = file.chunks.row_groups()[group]
+    texts = pa.types.is_string(file.schema_arrow.field(name).type)
+    if texts and all(chunk.is_dictionary for chunk in chunks if chunk.name == name):
+        file = OpenParquet(file.source, read_dictionary=[name])
+    return read_rows(file, [name], [group]).column(0)
 
 
 def read_footer(metadata: pq.FileMetaData) -> Footer:

@@ -42,25 +42,23 @@ from hoodoo.format.thrift import (
 _MAGIC = b"PAR1"
 _COPIED_AT_ONCE = 8 << 20
 _MOST_NUMBERED = 1 << 15
+_DATA_PAGES = (0, 3)
+_DICTIONARY_ENCODINGS = (2, 8)
 
 _STATISTICS = struct_of(
     {1: BINARY, 2: BINARY, 3: I64, 4: I64, 5: BINARY, 6: BINARY, 7: BOOLEAN, 8: BOOLEAN}
 )
 _CHUNK_METADATA = struct_of(
-    {
-        **{1: I32, 2: list_of(I32), 3: list_of(BINARY), 4: I32, 5: I64, 6: I64, 7: I64},
-        **{9: I64, 11: I64, 12: _STATISTICS, 13: list_of(struct_of({1: I32, 2: I32, 3: I32}))},
-        16: struct_of({1: I64, 2: list_of(I64), 3: list_of(I64)}),
-    }
+    {1: I32, 2: list_of(I32), 3: list_of(BINARY), 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}
+    | {12: _STATISTICS, 13: list_of(struct_of({1: I32, 2: I32, 3: I32}))}
+    | {16: struct_of({1: I64, 2: list_of(I64), 3: list_of(I64)})}
 )
 _CHUNK = struct_of({2: I64, 3: _CHUNK_METADATA})
 _ROW_GROUP = struct_of({1: list_of(_CHUNK), 2: I64, 3: I64, 5: I64, 6: I64, 7: I16})
 _KEY_VALUE = struct_of({1: BINARY, 2: BINARY})
 _FILE = struct_of(
-    {
-        **{1: I32, 2: LIST_SPAN, 3: I64, 4: list_of(_ROW_GROUP)},
-        **{5: list_of(_KEY_VALUE), 6: BINARY, 7: LIST_SPAN},
-    }
+    {1: I32, 2: LIST_SPAN, 3: I64, 4: list_of(_ROW_GROUP), 5: list_of(_KEY_VALUE), 6: BINARY}
+    | {7: LIST_SPAN}
 )
 
 
@@ -77,6 +75,12 @@ class Chunk:
         return str(self.metadata[3][0].decode())
 
     @property
+    def is_dictionary(self) -> bool:
+        """Whether all of its values are in a dictionary."""
+        pages = [page for page in self.metadata.get(13, ()) if page.get(1) in _DATA_PAGES]
+        return bool(pages) and all(page.get(2) in _DICTIONARY_ENCODINGS for page in pages)
+
+    @property
     def begin(self) -> int:
         """Where its first page is: a dictionary comes before the data."""
         dictionary, data = self.metadata.get(11), int(self.metadata[9])
@@ -86,6 +90,11 @@ class Chunk:
     def size_bytes(self) -> int:
         """Bytes in the file."""
         return int(self.metadata[7])
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """Bytes of its pages, not compressed."""
+        return int(self.metadata[6])
 
     def read(self) -> Iterator[bytes]:
         """The bytes of all pages, some at a time."""
@@ -176,13 +185,11 @@ class ParquetAssembler:
         if not self._at:
             self._write(_MAGIC)
         spans, like = field_spans(self._like), read_struct(self._like)
+        told = [{1: key.encode(), 2: text.encode()} for key, text in key_values.items()]
         footer = write_struct(
             _FILE,
-            {
-                **{1: like[1], 2: spans[2], 3: self._rows, 4: self._groups},
-                5: [{1: key.encode(), 2: text.encode()} for key, text in key_values.items()],
-                **{6: like.get(6), 7: spans.get(7)},
-            },
+            {1: like[1], 2: spans[2], 3: self._rows, 4: self._groups, 5: told}
+            | {6: like.get(6), 7: spans.get(7)},
         )
         self._write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
 

@@ -22,6 +22,8 @@ from hoodoo.model.merge import MergeRule
 from hoodoo.rows.keys import field_type, field_values, has_fields
 
 IS_DELETED = "_hoodie_is_deleted"
+_FEW = 256
+"""Up to one value in so many is put in without copying the others: pieces have their price."""
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -309,14 +311,27 @@ class Merger:
         }
 
 
-def put(column: pa.Array, positions: Numbers, values: pa.Array) -> pa.Array:
-    """A column with other values at some positions, which ascend."""
+def put(column: pa.ChunkedArray, positions: Numbers, values: pa.Array) -> pa.ChunkedArray:
+    """A column, which may be a dictionary, with other values at some positions, which ascend."""
+    mask = np.zeros(len(column), bool)
+    mask[positions] = True
+    if pa.types.is_dictionary(column.type):
+        both = pa.chunked_array([*column.chunks, values.dictionary_encode()], column.type)
+        *old, new = both.unify_dictionaries().chunks
+        indices = pa.concat_arrays([chunk.indices for chunk in old])
+        codes = pc.replace_with_mask(indices, pa.array(mask), new.indices)
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, new.dictionary)])
+    if len(positions) * _FEW <= len(column):
+        pieces, begin = [], 0
+        for number, position in enumerate(positions.tolist()):
+            pieces += [*column.slice(begin, position - begin).chunks, values.slice(number, 1)]
+            begin = position + 1
+        return pa.chunked_array([*pieces, *column.slice(begin).chunks], column.type)
     if pa.types.is_nested(column.type):
         source = np.arange(len(column), dtype=np.int64)
         source[positions] = np.arange(len(column), len(column) + len(positions))
-        return pa.concat_arrays([column, values]).take(pa.array(source))
-    mask = np.zeros(len(column), bool)
-    mask[positions] = True
+        both = pa.chunked_array([*column.chunks, values], column.type)
+        return both.take(pa.array(source))
     return pc.replace_with_mask(column, pa.array(mask), values)
 
 

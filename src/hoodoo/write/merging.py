@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hoodoo.errors import FormatError
 from hoodoo.format.key_summary import KnownKeys
-from hoodoo.format.parquet import OpenParquet, can_copy_to, read_known_keys, read_rows
+from hoodoo.format.parquet import OpenParquet, can_copy_to, read_column, read_known_keys, read_rows
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes, Merger, Numbers
@@ -34,7 +34,6 @@ from hoodoo.write.meta_columns import (
 
 _KEYS_AT_ONCE = 1_000_000
 _BYTES_AT_ONCE = 128 << 20
-_MOST_COLUMN_BYTES = 1 << 30  # so that the texts of a column are one array, old and new ones
 _NEVER_CHANGE = (RECORD_KEY, PARTITION_PATH)
 _NONE: Numbers = np.zeros(0, np.int64)
 
@@ -113,7 +112,7 @@ class Merging:
             self.keys = read_known_keys(file.metadata, self.context.parquet_options().bloom)
         copies = can_copy_to(file, stored_schema(self.context.schema))
         for group, mine in enumerate(matched):
-            if copies and mine.in_place and self._is_worth_keeping(file, group, merger):
+            if copies and mine.in_place and self._keeps_group(file, group, mine, merger):
                 merger.place(mine.changes)
                 yield CopiedGroup(file, group, partial(self._change, file, group, mine, new))
             else:
@@ -133,29 +132,32 @@ class Merging:
             mine = changes[first:end]
             yield _Matched(rows[first:end] - begin, mine, not merger.deletes(mine))
 
-    def _is_worth_keeping(self, file: OpenParquet, group: int, merger: Merger) -> bool:
-        """Whether a row group stays one, and is not put together with rows that are to be added."""
-        metadata = file.metadata.row_group(group)
-        if any(
-            metadata.column(n).total_uncompressed_size > _MOST_COLUMN_BYTES
-            for n in range(metadata.num_columns)
-        ):
+    def _keeps_group(
+        self, file: OpenParquet, group: int, matched: _Matched, merger: Merger
+    ) -> bool:
+        """Whether a row group is to stay one: it is large, or there are no rows to add to it.
+
+        A column that changes is in memory as a whole.
+        """
+        _, chunks = file.chunks.row_groups()[group]
+        largest = max((chunk.unpacked_bytes for chunk in chunks), default=0)
+        if len(matched.rows) and largest > _BYTES_AT_ONCE:
             return False
-        if merger.keeps_keys():
-            return True
-        return bool(2 * _size(file, group) >= self.context.parquet_options().row_group_bytes)
+        full = self.context.parquet_options().row_group_bytes
+        return merger.keeps_keys() or 2 * _size(file, group) >= full
 
     def _change(
         self, file: OpenParquet, group: int, matched: _Matched, new: pa.Table, name: str
-    ) -> pa.Array | None:
+    ) -> pa.ChunkedArray | None:
         """What a column of a row group becomes; None if it stays."""
         if not len(matched.rows) or name in _NEVER_CHANGE:
             return None
-        schema = pa.schema([self.context.read_rule.schema.field(name)])
-        rows = fit_to_schema(read_rows(file, [name], [group]), schema)
-        old, type_ = merge.one_array(rows.column(0)), schema.field(0).type
+        schema, at = pa.schema([self.context.read_rule.schema.field(name)]), pa.array(matched.rows)
+        old, type_ = read_column(file, name, group), schema.field(0).type
+        if not pa.types.is_dictionary(old.type):
+            old = fit_to_schema(pa.table([old], [name]), schema).column(0)
         values = merge.one_array(new.column(name)).take(pa.array(matched.changes)).cast(type_)
-        if old.take(pa.array(matched.rows)).equals(values):
+        if old.take(at).cast(type_).equals(pa.chunked_array([values])):
             return None
         return merge.put(old, matched.rows, values)
 
