@@ -9,12 +9,16 @@ import pyarrow as pa
 
 from hoodoo.errors import naming
 from hoodoo.format.log.blocks import BlockType
-from hoodoo.format.log.deletes import DELETES, decode_deletes
+from hoodoo.format.log.deletes import decode_deletes, deletes_of
+from hoodoo.format.log.ordering import always_wins
 from hoodoo.model.instant import InstantTime
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes
 from hoodoo.table.merged import order_deletes, read_log_blocks, read_upserts
 from hoodoo.table.read_rule import SliceRead
+
+_NO_KEYS = pa.array([], pa.string())
+_NO_DELETES = deletes_of(_NO_KEYS, _NO_KEYS, always_wins(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class LogChanges:
 def merge_logs(task: SliceRead) -> LogChanges | None:
     """The changes of a slice's logs; None if that takes the base file: rows may be partial."""
     schema = task.rule.columns_to_read(merging=True)
-    rows, deletes = [schema.empty_table()], [DELETES.empty_table()]
+    rows, deletes = [schema.empty_table()], [_NO_DELETES]
     batches: list[Changes] = []
     times: dict[InstantTime, None] = {}
     written = deleted = 0
@@ -56,7 +60,7 @@ def merge_logs(task: SliceRead) -> LogChanges | None:
     last = _find_last(batches)
     return LogChanges(
         pa.concat_tables(rows).take(pa.array(last[last >= 0])),
-        pa.concat_tables(deletes).combine_chunks().take(pa.array(-1 - last[last < 0])),
+        pa.concat_tables(deletes).take(pa.array(-1 - last[last < 0])),
         tuple(times),
     )
 

@@ -1,4 +1,4 @@
-"""Changes of one file group as the bytes of a log file: a data block, then a delete block."""
+"""Changes of one file group as the bytes of a log file: a data block, then delete blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from hoodoo.config.write import CODEC, LOG_BLOCK_FORMAT, LogBlockFormat
 from hoodoo.format.log.blocks import Block, Header
 from hoodoo.format.log.data import avro_block, parquet_block
-from hoodoo.format.log.deletes import delete_block, deletes_of
+from hoodoo.format.log.deletes import delete_block, deletes_of, split_by_kind
 from hoodoo.format.log.ordering import always_wins, wrap
 from hoodoo.format.log.writer import encode_blocks
 from hoodoo.format.schema import with_meta_fields
@@ -57,11 +57,11 @@ def encode_log(
     if rows.num_rows:
         plain = rows.cast(with_meta_fields(context.schema))
         blocks.append(_data_block(context, plain, schema_json, extra))
-    if deletes.num_rows:
-        time = context.requested_time
-        blocks.append(
-            delete_block(deletes, instant_time=time, schema_json=schema_json, extra=extra)
-        )
+    time = context.requested_time
+    blocks += [
+        delete_block(part, instant_time=time, schema_json=schema_json, extra=extra)
+        for part in split_by_kind(deletes)
+    ]
     return LogContent(encode_blocks(blocks), rows.num_rows, deletes.num_rows)
 
 

@@ -59,6 +59,12 @@ def deletes_of(
     )
 
 
+def split_by_kind(deletes: pa.Table) -> list[pa.Table]:
+    """The deletes by the wrapper of their ordering value: hudi-rs takes one kind in a block."""
+    codes, _ = codes_and_offsets(whole(deletes.column("ordering"), ORDERING))
+    return [deletes.filter(pa.array(codes == kind)) for kind in np.unique(codes)]
+
+
 def delete_block(
     deletes: pa.Table,
     *,

@@ -1,0 +1,268 @@
+"""Log compaction: no reader sees a difference, whatever is written before, during and after it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.log_headers import copy_without_headers
+from support.paused_writes import pause_write
+from support.wheel import rows_of, wheel_rows
+
+import hoodoo
+from hoodoo.env import Env
+from hoodoo.errors import Cancelled, InputError, PlanNotExecutable, Unsupported, WriteConflict
+from hoodoo.format.log.blocks import BlockType, HeaderKey
+from hoodoo.format.log.data import decode_data
+from hoodoo.format.log.deletes import decode_deletes
+from hoodoo.format.log.reader import read_blocks
+from hoodoo.model.commit import OperationType
+from hoodoo.storage import open_storage
+from hoodoo.storage.traced import TracedStorage
+from hoodoo.table.ref import open_ref
+from hoodoo.timeline.load import read_commit
+
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])
+THRESHOLD = "hoodie.log.compaction.blocks.threshold"
+BLOCK = "hoodie.logfile.data.block.format"
+Rows = list[tuple[int, int, int]]  # id, ts, v
+
+
+def arrow(rows: Rows, columns: int = 4) -> pa.Table:
+    listed = [{"id": k, "p": f"p{k % 2}", "ts": ts, "v": v} for k, ts, v in rows]
+    return pa.Table.from_pylist(listed, SCHEMA).select(SCHEMA.names[:columns])
+
+
+def make(place: Path | str, *, ordering: str | None = None, **options: object) -> hoodoo.Table:
+    settings = {THRESHOLD: 2, "hoodie.compact.inline": "false", **options}
+    return hoodoo.create_table(
+        f"{place}/t",
+        schema=SCHEMA,
+        record_key="id",
+        partition_by="p",
+        ordering=ordering,
+        table_type="mor",
+        options=settings,
+    )
+
+
+def path_of(table: hoodoo.Table) -> Path:
+    return Path(table.uri.removeprefix("file://"))
+
+
+def seen(table: hoodoo.Table) -> list[tuple[int, int, int]]:
+    rows = table.to_arrow(columns=["id", "ts", "v"]).to_pylist()
+    return sorted((row["id"], row["ts"], row["v"]) for row in rows)
+
+
+def compact_logs(table: hoodoo.Table) -> str:
+    instant = table.schedule_log_compaction()
+    assert instant is not None
+    result = table.run_log_compaction()
+    assert result is not None
+    assert result.instant == instant
+    return instant
+
+
+def log_files(table: hoodoo.Table, instant: str) -> list[Path]:
+    return sorted(path_of(table).rglob(f".*_{instant}.log.*"))
+
+
+# -- random histories -------------------------------------------------------------------------
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 999)), min_size=1, max_size=5
+)
+STEPS = st.one_of(
+    st.tuples(st.just("upsert"), ROWS),
+    st.tuples(st.just("upsert"), ROWS),
+    st.tuples(st.just("delete"), ROWS),
+    st.tuples(st.just("delete_older"), ROWS),
+    st.tuples(st.just("schedule"), st.sampled_from(["persistent", "removable", "cancellable"])),
+    st.tuples(st.just("run"), st.none()),
+    st.tuples(st.just("schedule and run"), st.none()),
+)
+
+
+@dataclass
+class Model:
+    """What the table should hold, which step wrote each row, and what each instant showed."""
+
+    by_event: bool
+    rows: dict[int, tuple[int, int]] = field(default_factory=dict)
+    written_by: dict[int, int] = field(default_factory=dict)
+    planned: dict[str, Rows] = field(default_factory=dict)
+    past: list[tuple[str, Rows]] = field(default_factory=list)
+
+    def apply(self, step: str, given: Rows) -> None:
+        for key, ts, v in self._winners(given):
+            old = self.rows.get(key)
+            is_late = self.by_event and old is not None and ts < old[0]
+            if step == "delete" or (step == "delete_older" and not is_late):
+                self.rows.pop(key, None)
+                self.written_by.pop(key, None)
+            elif step == "upsert" and not is_late:
+                self.rows[key] = (ts, v)
+                self.written_by[key] = len(self.past) + 1
+
+    def _winners(self, given: Rows) -> Rows:
+        found: dict[int, tuple[int, int]] = {}
+        for key, ts, v in given:
+            if key not in found or not self.by_event or ts >= found[key][0]:
+                found[key] = (ts, v)
+        return [(key, ts, v) for key, (ts, v) in found.items()]
+
+    def listed(self, after: int = 0) -> Rows:
+        rows = self.rows.items()
+        return sorted((k, ts, v) for k, (ts, v) in rows if self.written_by[k] > after)
+
+
+def do(table: hoodoo.Table, model: Model, step: str, given: Any) -> str | None:
+    """One step on both; its instant, if it completed one."""
+    try:
+        match step:
+            case "upsert":
+                result = table.upsert(arrow(given))
+            case "delete":
+                result = table.delete(arrow(given, 2))
+            case "delete_older":
+                result = table.delete(arrow(given))
+            case "schedule":
+                _schedule(table, model, {} if given == "persistent" else {given: True})
+                return None
+            case "run":
+                return _run(table)
+            case _:
+                _schedule(table, model, {})
+                return _run(table)
+    except WriteConflict:  # a row that came back takes a new base file, and the plan is in the way
+        assert table.run_log_compaction() is not None
+        return do(table, model, step, given)
+    model.apply(step, given)
+    return result.instant
+
+
+def _schedule(table: hoodoo.Table, model: Model, terms: dict[str, bool]) -> None:
+    instant = table.schedule_log_compaction(**terms)
+    if instant is not None:
+        model.planned[instant] = model.listed()  # an instant shows what was there when it began
+
+
+def _run(table: hoodoo.Table) -> str | None:
+    try:
+        done = table.run_log_compaction()
+    except (Cancelled, PlanNotExecutable):
+        return None
+    return done.instant if done else None
+
+
+@pytest.mark.parametrize("by_event", [True, False])
+@settings(max_examples=25)
+@given(
+    steps=st.lists(STEPS, min_size=3, max_size=9),
+    log_format=st.sampled_from(["parquet", "avro"]),
+)
+def test_histories_with_log_compactions_read_as_those_without(
+    by_event: bool, steps: list[tuple[str, Any]], log_format: str
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        ordering = "ts" if by_event else None
+        table = make(place, ordering=ordering, **{BLOCK: log_format})
+        model = Model(by_event)
+        steps = [("upsert", [(key, 1, -key) for key in range(4)]), *steps, ("schedule and run", 0)]
+        for step, given_rows in steps:
+            instant = do(table, model, step, given_rows)
+            assert seen(table) == model.listed(), (step, given_rows)
+            assert rows_of(table.to_arrow()) == wheel_rows(path_of(table)), (step, given_rows)
+            if instant is not None:
+                model.past.append((instant, model.planned.get(instant, model.listed())))
+        for number, (instant, rows) in enumerate(model.past, 1):
+            then = table.to_arrow(as_of=instant)
+            assert rows_of(then) == wheel_rows(path_of(table), instant)
+            found = then.select(["id", "ts", "v"]).to_pylist()
+            assert sorted((r["id"], r["ts"], r["v"]) for r in found) == rows
+            changed = table.changes(since=instant).select(["id", "ts", "v"]).to_pylist()
+            expected = model.listed(after=number)
+            assert sorted((r["id"], r["ts"], r["v"]) for r in changed) == expected, number
+        ignorant = copy_without_headers(path_of(table), Path(place) / "copy")
+        rows = rows_of(table.to_arrow())
+        assert rows_of(hoodoo.open_table(str(ignorant)).to_arrow()) == rows == wheel_rows(ignorant)
+
+
+# -- what is written --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[hoodoo.Table]:
+    """Three log files in one file group: updates, and a delete that competes by event time."""
+    table = make(tmp_path, ordering="ts")
+    table.insert(arrow([(0, 1, 0), (2, 1, 0), (4, 1, 0)]))
+    table.upsert(arrow([(0, 2, 1), (2, 2, 1)]))
+    table.delete(arrow([(2, 5, 0)]))
+    table.upsert(arrow([(0, 3, 2)]))
+    yield table
+
+
+def test_log_compaction_writes_one_log_file_with_rows_as_they_were(table: hoodoo.Table) -> None:
+    before = rows_of(table.to_arrow())
+    instant = compact_logs(table)
+    assert rows_of(table.to_arrow()) == before == wheel_rows(path_of(table))
+    (file,) = log_files(table, instant)
+    rows, deletes = read_blocks(file.read_bytes()).blocks
+    completed = table._ref.load_timeline().completed
+    sources = [i.requested_time for i in completed.instants[1:4]]
+    for block in (rows, deletes):
+        assert block.instant_time == instant
+        assert list(block.compacted_times) == sources
+    (row,) = decode_data(rows).to_pylist()
+    assert (row["id"], row["ts"], row["_hoodie_commit_time"]) == (0, 3, sources[2])
+    assert deletes.type is BlockType.DELETE
+    (gone,) = decode_deletes(deletes).to_pylist()
+    assert (gone["record_key"], gone["ordering"]) == ("2", 5)
+
+
+def test_log_compaction_completes_as_a_delta_commit(table: hoodoo.Table) -> None:
+    instant = compact_logs(table)
+    completed = table._ref.load_timeline().completed.find(instant)
+    assert completed is not None
+    metadata = read_commit(table._ref.env, table._ref.properties.timeline, completed)
+    assert completed.action.value == "deltacommit"
+    assert metadata.operation is OperationType.LOG_COMPACT
+    assert metadata.compacted
+    ((_, stat),) = metadata.stats()
+    assert (stat.num_writes, stat.num_deletes, stat.total_log_files_compacted) == (1, 1, 3)
+
+
+def test_delete_keeps_competing_by_its_event_time(table: hoodoo.Table) -> None:
+    compact_logs(table)
+    table.upsert(arrow([(0, 1, 9)]))  # older than what the compacted log holds
+    assert seen(table) == [(0, 3, 2), (4, 1, 0)]
+    assert rows_of(table.to_arrow()) == wheel_rows(path_of(table))
+
+
+def test_merged_log_files_are_not_read(table: hoodoo.Table) -> None:
+    instant = compact_logs(table)
+    read: list[str] = []
+    storage = TracedStorage(
+        open_storage(table.uri), before=lambda verb, path: read.append(f"{verb} {path}")
+    )
+    from hoodoo.api import Table
+    from hoodoo.engine.local import LocalEngine
+
+    ref = open_ref(table.uri, {}, Env(storage))
+    assert seen(Table(ref, LocalEngine(threads=1))) == seen(table)
+    logs = [each.rpartition("/")[2] for each in read if ".log." in each and each[:4] == "read"]
+    assert logs == [log_files(table, instant)[0].name]
+
+
+# -- planning ---------------------------------------------------------------------------------
+
+
