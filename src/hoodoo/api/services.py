@@ -1,0 +1,204 @@
+"""The part of `Table` that is about table services: upkeep, cancels, recovery, retention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hoodoo.engine.engine import Engine
+from hoodoo.table.ref import TableRef
+
+if TYPE_CHECKING:
+    from hoodoo.model.plan_terms import PlanTerms
+    from hoodoo.recovery.recover import Recovered
+    from hoodoo.recovery.rollback import RolledBack
+    from hoodoo.services.archive import Archived
+    from hoodoo.services.clean import Cleaned
+    from hoodoo.services.restore import Restored
+    from hoodoo.services.rewrite import ServiceResult
+    from hoodoo.services.savepoint import Savepoint
+
+
+class TableServices:
+    """What can be done to a table without changing what its readers see, and to undo writes."""
+
+    _ref: TableRef
+    _engine: Engine
+
+    # -- plans ---------------------------------------------------------------------------------
+
+    def schedule_compaction(
+        self,
+        *,
+        cancellable: bool = False,
+        cancellation_policy: Mapping[str, float] | None = None,
+    ) -> str | None:
+        """Plan a compaction of a merge-on-read table; its instant, or None if none is worth it.
+
+        A compaction merges the logs of each file group into a new base file. `cancellation_policy`
+        is {"hours": h, "instants": n}: when a cancellable plan that nobody completed is cancelled.
+        """
+        from hoodoo.services.compaction import schedule_compaction
+
+        terms = _plan_terms(cancellable=cancellable, limits=cancellation_policy)
+        scheduled = schedule_compaction(self._ref, terms=terms)
+        return scheduled.requested_time if scheduled else None
+
+    def run_compaction(self, instant: str | None = None) -> ServiceResult | None:
+        """Execute a planned compaction: this one, or the oldest; None if there is none."""
+        from hoodoo.services.compaction import run_compaction
+
+        return run_compaction(self._ref, instant, self._engine)
+
+    def schedule_log_compaction(
+        self,
+        *,
+        removable: bool = False,
+        cancellable: bool = False,
+        cancellation_policy: Mapping[str, float] | None = None,
+    ) -> str | None:
+        """Plan a log compaction of a merge-on-read table; its instant, or None if none is due.
+
+        A log compaction merges the logs of a file group into one log file; the base file stays.
+        A clean takes a removable plan away whose execution failed, or that nobody executes;
+        `cancellation_policy` is as for `schedule_compaction`.
+        """
+        from hoodoo.services.log_compaction import schedule_log_compaction
+
+        terms = _plan_terms(
+            cancellable=cancellable, removable=removable, limits=cancellation_policy
+        )
+        scheduled = schedule_log_compaction(self._ref, terms=terms)
+        return scheduled.requested_time if scheduled else None
+
+    def run_log_compaction(self, instant: str | None = None) -> ServiceResult | None:
+        """Execute a planned log compaction: this one, or the oldest; None if there is none."""
+        from hoodoo.services.log_compaction import run_log_compaction
+
+        return run_log_compaction(self._ref, instant, self._engine)
+
+    def schedule_clustering(
+        self,
+        order_by: str | Sequence[str] | None = None,
+        layout: str | None = None,
+        *,
+        removable: bool = False,
+        cancellable: bool = False,
+        cancellation_policy: Mapping[str, float] | None = None,
+    ) -> str | None:
+        """Plan to put rows of small files together; its instant, or None if nothing is to gain.
+
+        Rows are ordered by the columns of `order_by`, in the `layout` "linear", "zorder" or
+        "hilbert"; by those of the settings if none are given. A clean may drop a `removable` plan.
+        Writes take precedence over a `cancellable` one; `cancellation_policy` as for compactions.
+        """
+        from hoodoo.services.clustering import schedule_clustering
+
+        terms = _plan_terms(
+            cancellable=cancellable, removable=removable, limits=cancellation_policy
+        )
+        scheduled = schedule_clustering(self._ref, order_by=order_by, layout=layout, terms=terms)
+        return scheduled.requested_time if scheduled else None
+
+    def run_clustering(self, instant: str | None = None) -> ServiceResult | None:
+        """Execute a planned clustering: this one, or the oldest; None if there is none."""
+        from hoodoo.services.clustering import run_clustering
+
+        return run_clustering(self._ref, instant, self._engine)
+
+    def request_cancel(self, instant: str, *, force: bool = False) -> bool:
+        """Ask for the end of a cancellable plan; nobody can complete it from now on.
+
+        False if that was asked before. `force` also takes plans that are not cancellable.
+        """
+        from hoodoo.recovery.cancel import request_cancel
+
+        return request_cancel(self._ref, instant, force=force)
+
+    def execute_cancel(self, instant: str) -> RolledBack | None:
+        """Carry out a cancel that was requested; None if that is done already."""
+        from hoodoo.recovery.cancel import execute_cancel
+
+        return execute_cancel(self._ref, instant)
+
+    # -- mending ------------------------------------------------------------------------------
+
+    def recover(self) -> Recovered:
+        """Roll back writes whose writer died, finish rollbacks that were cut off, and sweep.
+
+        Writers that are alive are not disturbed; what was left, and why, is in the answer.
+        """
+        from hoodoo.recovery.recover import recover
+
+        return recover(self._ref)
+
+    def rollback(self, instant: str, *, force: bool = False) -> RolledBack:
+        """Roll back a pending instant; `force` also takes it from a writer that is alive.
+
+        That writer fails when it wants to commit. Commits that are completed stay: rolling one
+        back is an `AlreadyCommitted`; `undo` takes the latest one back.
+        """
+        from hoodoo.recovery.recover import roll_back
+
+        return roll_back(self._ref, instant, force=force)
+
+    def undo(self, instant: str, *, wait: bool = True) -> Restored:
+        """Take the latest completed commit back; `instant` names it, so that no other one goes.
+
+        Nobody else may be writing. A commit younger than two expiries of heartbeats is waited for,
+        or refused without `wait`: until then a late message could bring it back.
+        """
+        from hoodoo.services.restore import roll_back_latest
+
+        return roll_back_latest(self._ref, self._engine, instant, wait=wait)
+
+    def restore(self, instant: str, *, wait: bool = True) -> Restored:
+        """Take the table back to a commit; later ones are gone for good. The rest as of `undo`."""
+        from hoodoo.services.restore import restore
+
+        return restore(self._ref, self._engine, instant, wait=wait)
+
+    # -- upkeep -------------------------------------------------------------------------------
+
+    def clean(self) -> list[Cleaned]:
+        """Delete versions of files that are no longer promised to anyone."""
+        from hoodoo.services.clean import clean
+
+        return clean(self._ref, self._engine)
+
+    def archive(self) -> Archived:
+        """Move old instants from the active timeline into the history."""
+        from hoodoo.services.archive import archive
+
+        return archive(self._ref, self._engine)
+
+    def savepoint(
+        self, instant: str | None = None, *, user: str = "", comment: str = ""
+    ) -> Savepoint:
+        """Keep the table as of a commit, the latest one unless told."""
+        from hoodoo.services.savepoint import create_savepoint
+
+        return create_savepoint(self._ref, instant, user=user, comment=comment)
+
+    def delete_savepoint(self, instant: str) -> None:
+        """Let go of what a savepoint keeps."""
+        from hoodoo.services.savepoint import delete_savepoint
+
+        delete_savepoint(self._ref, instant)
+
+    def savepoints(self) -> list[Savepoint]:
+        """The savepoints, oldest first."""
+        from hoodoo.services.savepoint import list_savepoints
+
+        return list_savepoints(self._ref)
+
+
+def _plan_terms(
+    *,
+    cancellable: bool,
+    limits: Mapping[str, float] | None = None,
+    removable: bool = False,
+) -> PlanTerms:
+    from hoodoo.services.terms import build_terms
+
+    return build_terms(cancellable=cancellable, removable=removable, limits=limits)

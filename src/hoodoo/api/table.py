@@ -1,0 +1,242 @@
+"""`Table`: read it, write it, look into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+from hoodoo.api.services import TableServices
+from hoodoo.engine.engine import Engine
+from hoodoo.engine.local import LocalEngine
+from hoodoo.errors import InputError
+from hoodoo.model.commit import OperationType
+from hoodoo.table.ref import TableRef
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hoodoo.inspect.doctor import Finding
+    from hoodoo.inspect.files import FilesReport
+    from hoodoo.inspect.locks import LockReport
+    from hoodoo.inspect.plans import PlanReport
+    from hoodoo.inspect.timeline import InstantReport
+    from hoodoo.write.commit import CommitResult
+
+
+class Table(TableServices):
+    """A table: read it, write it, look into it."""
+
+    def __init__(self, ref: TableRef, engine: Engine | None = None) -> None:
+        self._ref = ref
+        self._engine = engine or LocalEngine()
+
+    def __repr__(self) -> str:
+        properties = self._ref.properties
+        return f"Table({self.uri!r}, {properties.type.value}, version {properties.version.value})"
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self._ref.uri
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._ref.properties.name
+
+    @cached_property
+    def properties(self) -> Mapping[str, str]:
+        """`hoodie.properties` as it was when the table was opened."""
+        return dict(self._ref.properties.raw)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The present schema, without meta columns."""
+        from hoodoo.format.schema import without_meta_fields
+        from hoodoo.table.snapshot import take_snapshot
+
+        return without_meta_fields(take_snapshot(self._ref).schema)
+
+    # -- reads ------------------------------------------------------------------------------
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        as_of: str | date | None = None,
+        mode: str = "snapshot",
+    ) -> pa.Table:
+        """The rows, meta columns included unless `columns` says otherwise.
+
+        `filter` is SQL text, pyarrow filter tuples, or a pyarrow expression; `as_of` an instant
+        or a time, in the table's time zone unless it has an offset; `mode` "snapshot", or
+        "read_optimized": base files only, without logs.
+        """
+        from hoodoo.table.scan import scan
+
+        return scan(
+            self._ref,
+            self._engine,
+            columns=columns,
+            filter=filter,
+            as_of=_moment(as_of),
+            mode=mode,
+        )
+
+    def read(
+        self,
+        spark: SparkSession,
+        as_of: str | date | None = None,
+        mode: str = "snapshot",
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+    ) -> DataFrame:
+        """The rows as a DataFrame of a Spark session; arguments as those of `to_arrow`.
+
+        Base files without logs are read by Spark itself, so that columns and filters of the
+        DataFrame are pushed down; `columns` and `filter` reach slices with logs as well.
+        """
+        from hoodoo.spark.read import read
+
+        return read(
+            self._ref, spark, columns=columns, filter=filter, as_of=_moment(as_of), mode=mode
+        )
+
+    @overload
+    def changes(
+        self,
+        spark: None = None,
+        *,
+        since: str | date,
+        until: str | date | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table: ...
+    @overload
+    def changes(
+        self,
+        spark: SparkSession,
+        *,
+        since: str | date,
+        until: str | date | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame: ...
+    def changes(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        since: str | date,
+        until: str | date | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table | DataFrame:
+        """Rows changed after `since` (an instant or a time), up to and including `until`.
+
+        A time without an offset is in the table's time zone. With a Spark session the rows come as
+        a DataFrame, without one as an Arrow table.
+        """
+        begin, end = _moment(since), _moment(until)
+        if begin is None:
+            raise InputError("changes needs `since`")
+        names = list(columns) if columns is not None else None
+        if spark is not None:
+            from hoodoo.spark.read import read_changes as read_into_spark
+
+            return read_into_spark(self._ref, spark, since=begin, until=end, columns=names)
+        from hoodoo.table.changes import read_changes
+
+        return read_changes(self._ref, self._engine, since=begin, until=end, columns=names)
+
+    # -- writes -----------------------------------------------------------------------------
+
+    def insert(self, rows: Any) -> CommitResult:
+        """Add rows; keys that are there already are not looked for."""
+        return self._write(OperationType.INSERT, rows)
+
+    def bulk_insert(self, rows: Any) -> CommitResult:
+        """Add rows as new files, leaving existing ones alone."""
+        return self._write(OperationType.BULK_INSERT, rows)
+
+    def upsert(self, rows: Any) -> CommitResult:
+        """Update the rows whose keys are there, add the others."""
+        return self._write(OperationType.UPSERT, rows)
+
+    def delete(self, rows_or_keys: Any) -> CommitResult:
+        """Delete by key: rows with the key columns, or a list of keys."""
+        return self._write(OperationType.DELETE, rows_or_keys)
+
+    def insert_overwrite(self, rows: Any) -> CommitResult:
+        """Replace the rows of every partition that occurs in `rows`."""
+        return self._write(OperationType.INSERT_OVERWRITE, rows)
+
+    def insert_overwrite_table(self, rows: Any) -> CommitResult:
+        """Replace all rows of the table."""
+        return self._write(OperationType.INSERT_OVERWRITE_TABLE, rows)
+
+    def delete_partitions(self, partitions: Sequence[str]) -> CommitResult:
+        """Take all rows of these partitions (paths such as `city=sf`) out."""
+        return self._write(OperationType.DELETE_PARTITION, partitions)
+
+    def _write(self, operation: OperationType, rows: Any) -> CommitResult:
+        """Rows of a Spark DataFrame are written by Spark, all others in this process.
+
+        Then the services are run that are due.
+        """
+        from hoodoo.services.upkeep import keep_up
+        from hoodoo.write.retry import run_with_retries
+
+        if type(rows).__module__.startswith("pyspark."):
+            from hoodoo.spark.write import engine_of
+            from hoodoo.spark.write import write as write_by_spark
+
+            done = run_with_retries(
+                self._ref, operation, lambda ref: write_by_spark(ref, operation, rows)
+            )
+            return keep_up(self._ref, engine_of(self._ref, rows), done)
+        from hoodoo.write.operations import write
+
+        done = run_with_retries(
+            self._ref, operation, lambda ref: write(ref, operation, rows, self._engine)
+        )
+        return keep_up(self._ref, self._engine, done)
+
+    # -- looking into it ----------------------------------------------------------------------
+
+    def timeline(self, *, include_archived: bool = False) -> list[InstantReport]:
+        """Instants, oldest first: action, state, requested, completed, owner, age."""
+        from hoodoo.inspect.timeline import report_timeline
+
+        return report_timeline(self._ref, include_archived=include_archived)
+
+    def files(self, partition: str | None = None) -> FilesReport:
+        """File groups with their slices, and a histogram of file sizes."""
+        from hoodoo.inspect.files import report_files
+
+        return report_files(self._ref, partition=partition)
+
+    def plans(self) -> list[PlanReport]:
+        """Pending plans of table services: what they are about and block, and who runs them."""
+        from hoodoo.inspect.plans import report_plans
+
+        return report_plans(self._ref)
+
+    def doctor(self) -> list[Finding]:
+        """What is wrong with the table, why, and the command that repairs it."""
+        from hoodoo.inspect.doctor import diagnose
+
+        return diagnose(self._ref)
+
+    def lock_status(self) -> LockReport:
+        """Who holds the table's lock, since when, and how long yet."""
+        from hoodoo.inspect.locks import lock_status
+
+        return lock_status(self._ref)
+
+
+def _moment(moment: str | date | None) -> str | None:
+    if isinstance(moment, date | datetime):
+        return moment.isoformat()
+    if moment is None or isinstance(moment, str):
+        return moment
+    raise InputError(f"{moment!r} is neither an instant nor a time")
