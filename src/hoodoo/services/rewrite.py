@@ -144,7 +144,7 @@ def run_rewrite(
         _execute_cancel(ref, InstantTime(instant))
         raise
     if isinstance(owned, Instant):
-        return _describe_done(ref, owned)
+        return _describe_done(ref, service, owned)
     run = _Run(ref, service, owned, engine, progress)
     with _watch(run):
         try:
@@ -161,13 +161,13 @@ def run_rewrite(
     )
 
 
-def _describe_done(ref: TableRef, completed: Instant) -> ServiceResult:
+def _describe_done(ref: TableRef, service: Rewrite[T], completed: Instant) -> ServiceResult:
     metadata = read_commit(ref.env, ref.properties.timeline, completed)
     assert completed.completion_time is not None
     return ServiceResult(
         completed.requested_time,
         completed.completion_time,
-        completed.action.value,
+        service.action.value,
         WriteTotals.of([stat for _, stat in metadata.stats()]),
         was_done=True,
     )
