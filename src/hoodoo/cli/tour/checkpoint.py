@@ -63,13 +63,14 @@ def report_at(pass_: str, key: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def rows(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             if key in batch.column(0).to_pylist():
-                _report(pass_)
+                report(pass_)
             yield batch
 
     return rows
 
 
-def _report(pass_: str) -> None:
+def report(pass_: str) -> None:
+    """Say that one is here, and wait to be let on."""
     port, secret = pass_.split(":")
     with Client(("127.0.0.1", int(port)), authkey=secret.encode()) as tour:
         tour.recv()

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from hoodoo.api import open_table
 from hoodoo.cli.tour.checkpoint import Checkpoint, report_at
+from hoodoo.cli.tour.executor import DONE_BEFORE
 from hoodoo.cli.tour.step import Step, Tour, expect, say, show_rows
 from hoodoo.cli.tour.victim import CITY, HEARTBEAT
-from hoodoo.errors import EngineFailed, WriteConflict
+from hoodoo.errors import EngineFailed, PlanInProgress, WriteConflict
 
 if TYPE_CHECKING:
+    from hoodoo.api import Table
+    from hoodoo.services.rewrite import ServiceResult
     from hoodoo.write.commit import CommitResult
 
 COLUMNS = ("trip_id", "city", "fare", "ts")
@@ -98,31 +101,36 @@ def _overlap(
 
 def _kill(tour: Tour) -> None:
     before = tour.table.read(tour.spark).count()
-    with Checkpoint() as checkpoint, tempfile.TemporaryDirectory() as log:
-        command = [sys.executable, "-m", "hoodoo.cli.tour.victim"]
-        with tour.working("a second Spark starts, writes half of its rows, and is killed"):
-            victim = subprocess.Popen(
-                [*command, str(tour.place), checkpoint.pass_],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "TMPDIR": log},
-                start_new_session=True,
-            )
-            came = checkpoint.wait(lambda: victim.poll() is not None)
-            if victim.poll() is None:
-                os.killpg(victim.pid, signal.SIGKILL)
-            victim.wait()
-        expect(came, "the writer got to the middle of its write")
+    with tour.working("a second Spark starts, writes half of its rows, and is killed"):
+        victim = _run_and_kill("victim", str(tour.place))
     pending = [each for each in tour.table.timeline() if each.completion_time is None]
     files = list(tour.place.glob(f"city={CITY}/*.parquet"))
-    say(f"killed process {victim.pid}; it left {len(pending)} pending instant and these files:")
+    say(f"killed process {victim}; it left {len(pending)} pending instant and these files:")
     for file in files:
         say(f"  {file.relative_to(tour.place)}")
     after = tour.table.read(tour.spark).count()
     say(f"rows that readers see: {after:,}, as before")
     expect(len(pending) == 1 and bool(files), "the dead writer left an instant and files")
     expect(after == before, "nothing of the dead writer is visible")
+
+
+def _run_and_kill(module: str, *words: str) -> int:
+    """Start a program of the tour, and kill it once it reports; its process id."""
+    with Checkpoint() as checkpoint, tempfile.TemporaryDirectory() as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"hoodoo.cli.tour.{module}", *words, checkpoint.pass_],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": log},
+            start_new_session=True,
+        )
+        came = checkpoint.wait(lambda: process.poll() is not None)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    expect(came, "the process got to the middle of its work")
+    return process.pid
 
 
 def _recover(tour: Tour) -> None:
@@ -153,6 +161,51 @@ def _changes(tour: Tour) -> None:
         names = [row.trip_id for row in rows.collect()]
     show_rows(rows)
     expect(names == ["t-new", "t0", "t2"], "only what changed is read")
+
+
+def _give_way(tour: Tour) -> None:
+    plan = tour.table.schedule_clustering(order_by="fare", cancellable=True)
+    assert plan is not None
+    (waiting,) = tour.table.plans()
+    say(f"planned clustering {plan}: {waiting.file_groups} file groups, {waiting.policy}")
+    with tour.working("upsert of a trip in one of them"):
+        done = tour.table.upsert(_frame(tour, ("t0", "lima", 77.0, 4)))
+    (cancelled,) = tour.table.plans()
+    say(f"committed {done.instant}; the plan: {cancelled.progress}: {cancelled.cancel_reason}")
+    tour.table.execute_cancel(plan)
+    (aborted,) = (each for each in tour.table.timeline() if each.state == "aborted")
+    say(f"{aborted.action} {aborted.requested_time} is {aborted.state}: {aborted.cancelled}")
+    expect(aborted.requested_time == plan and not tour.table.plans(), "the plan is gone")
+    expect(_fares(tour, "t0") == [77.0], "the write is there")
+
+
+def _resume(tour: Tour) -> None:
+    patient = open_table(str(tour.place), {**HEARTBEAT, "hoodie.compact.inline": False})
+    rows = [
+        (f"t{n}", city, 50.0, 5) for n, city in enumerate(("lima", "oslo", "pune", "sao_paulo"))
+    ]
+    with tour.working("upsert of a trip in each city"):
+        patient.upsert(_frame(tour, *rows))
+    before = tour.table.read(tour.spark).count()
+    plan = patient.schedule_compaction()
+    assert plan is not None
+    with tour.working(f"a process runs compaction {plan}, and is killed in the middle"):
+        executor = _run_and_kill("executor", str(tour.place), plan)
+    (stuck,) = patient.plans()
+    say(f"killed process {executor}; {stuck.file_groups} file groups, two of them finished")
+    with tour.working("the next one takes it over, once the heartbeat has been silent"):
+        while (done := _run_unless_alive(patient, plan)) is None:
+            time.sleep(_LOOK_AGAIN_S)  # only time makes an executor dead
+    say(f"completed {done.instant}: {done.stats.files} base files, {done.adopted} of them adopted")
+    expect(done.adopted == DONE_BEFORE, "what was finished is not done again")
+    expect(tour.table.read(tour.spark).count() == before, "readers see the same rows")
+
+
+def _run_unless_alive(table: Table, plan: str) -> ServiceResult | None:
+    try:
+        return table.run_compaction(plan)
+    except PlanInProgress:
+        return None
 
 
 def _read_by_wheel(tour: Tour) -> None:
@@ -217,6 +270,20 @@ STEPS = (
         "Incremental read",
         "Only the rows that changed since the load: what a pipeline downstream needs.",
         _changes,
+    ),
+    Step(
+        "A clustering gives way",
+        "A clustering that puts small files together, in the order of fares, is planned as "
+        "cancellable. Before anyone runs it a write comes to one of its file groups: it commits, "
+        "and in the same step cancels the plan. (Others make such a write fail, or wait.)",
+        _give_way,
+    ),
+    Step(
+        "A compaction is resumed",
+        "A compaction merges logs into base files; writes run one when it is due, and so does "
+        "`hoodoo upkeep`. Here its executor is killed by SIGKILL. The next one adopts the files "
+        "that were finished, and makes only the others.",
+        _resume,
     ),
     Step(
         "Another engine reads it",
