@@ -239,6 +239,13 @@ class Table:
 
     def _write(self, operation: OperationType, rows: Any) -> CommitResult:
         """Rows of a Spark DataFrame are written by Spark, all others in this process."""
+        from hoodoo.services.after_commit import keep_up
+
+        done = self._commit(operation, rows)
+        keep_up(self._ref, self._engine)
+        return done
+
+    def _commit(self, operation: OperationType, rows: Any) -> CommitResult:
         from hoodoo.write.retry import run_with_retries
 
         if type(rows).__module__.startswith("pyspark."):

@@ -52,6 +52,9 @@ OPTIONS: Mapping[str, object] = {
     "hoodie.parquet.bloom.filter.enabled": False,
     "hoodie.parquet.compression.codec": "uncompressed",
     "hoodie.write.num.retries.on.conflict.failures": 4,
+    # Scenarios say themselves who cleans and archives.
+    "hoodie.clean.automatic": False,
+    "hoodie.archive.automatic": False,
 }
 _images: dict[tuple[object, ...], Image] = {}
 
