@@ -1,6 +1,6 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | timeline | listing | commits | upkeep | gate | gate-s3 | spark ...] [options]
+python -m bench [reads | timeline | listing | commits | upkeep | gate | gate-s3 | spark] [options]
 """
 
 from __future__ import annotations

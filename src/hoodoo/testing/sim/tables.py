@@ -28,11 +28,11 @@ from hoodoo.testing.sim.invariants import (
     check_rollbacks,
     check_settled,
     check_undisputed,
-    look,
 )
 from hoodoo.testing.sim.scenario import Outcome, Scenario
 from hoodoo.testing.sim.seeded import Chances, all_faults
 from hoodoo.testing.sim.stage import Settings, Violation
+from hoodoo.testing.sim.truth import look
 from hoodoo.testing.sim.world import Action, Image, World
 from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
