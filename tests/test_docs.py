@@ -66,7 +66,8 @@ def test_readme_tells_what_pyproject_says() -> None:
 def test_readme_lists_the_commands() -> None:
     (listed,) = re.findall(r"All commands: (.*?)\.", README.read_text(), re.DOTALL)
     groups = (f"{name} {member}" for name, (_, members) in GROUPS.items() for member in members)
-    assert set(re.findall(r"`(.*?)`", listed)) == {*(f.__name__.replace("_", "-") for f in COMMANDS), *groups}
+    commands = (command.__name__.replace("_", "-") for command in COMMANDS)
+    assert set(re.findall(r"`(.*?)`", listed)) == {*commands, *groups}
 
 
 def test_readme_names_what_the_interface_has() -> None:

@@ -16,6 +16,8 @@ import hoodoo
 from hoodoo.timeline.history import load_history
 
 KEPT = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
     "hoodie.clean.commits.retained": "2",
     "hoodie.keep.min.commits": "4",
     "hoodie.keep.max.commits": "5",

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.log_headers import copy_without_headers
-from support.paused_writes import pause_write
 from support.wheel import rows_of, wheel_rows
 
 import hoodoo
 from hoodoo.env import Env
-from hoodoo.errors import Cancelled, InputError, PlanNotExecutable, Unsupported, WriteConflict
-from hoodoo.format.log.blocks import BlockType, HeaderKey
+from hoodoo.errors import Cancelled, PlanNotExecutable, WriteConflict
+from hoodoo.format.log.blocks import BlockType
 from hoodoo.format.log.data import decode_data
 from hoodoo.format.log.deletes import decode_deletes
 from hoodoo.format.log.reader import read_blocks

@@ -15,6 +15,8 @@ from support.wheel import wheel_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 SMALL: Mapping[str, object] = {
+    "hoodie.clean.automatic": False,
+    "hoodie.archive.automatic": False,
     "hoodie.clean.commits.retained": 2,
     "hoodie.keep.min.commits": 3,
     "hoodie.keep.max.commits": 4,

@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hoodoo.concurrency.foreign import find_void_reason
 from hoodoo.concurrency.heartbeat import Heartbeat, read_heartbeat
+from hoodoo.concurrency.removal import remove
 from hoodoo.errors import (
     Cancelled,
     CommitFailed,
@@ -39,13 +40,11 @@ from hoodoo.timeline import transitions
 from hoodoo.timeline.decisions import carry_out
 from hoodoo.timeline.head import drop_staged, prepare_decision, take_head
 from hoodoo.timeline.load import instant_path, load_rollback_targets
-from hoodoo.timeline.resolve_unknown import delete_surely
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn, new_time
 
 log = logging.getLogger("hoodoo.concurrency")
 
-_REMOVE_WITHIN_S = 10.0
 _REWRITES = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 _PLANS = _REWRITES | {Action.CLEAN, Action.INDEXING}
 
@@ -185,38 +184,6 @@ def cancel(txn: Txn, time: InstantTime, request: CancelRequest, check: Callable[
         else:
             _carry_out(txn, decision)
             return
-
-
-def withdraw(txn: Txn, rollback: Instant, owner: str, check: Callable[[], None]) -> None:
-    """Take a rollback that must not be carried out off the timeline.
-
-    Needs: a Txn. `check` fails if it is to be carried out all the same.
-    Order: inflight file deleted; head; requested file deleted.
-    Crash: before the head it is a requested rollback again; after it whoever comes next goes on.
-    """
-
-    def reason() -> str:
-        check()
-        delete_surely(txn.env, instant_path(txn.paths, replace(rollback, state=State.INFLIGHT)))
-        return "it is moot"
-
-    _remove(txn, replace(rollback, state=State.REQUESTED), owner, reason)
-
-
-def take_back(txn: Txn, completed: Instant, owner: str, check: Callable[[], None]) -> None:
-    """Take the completed file of an instant off the timeline: a restore, or a savepoint's end.
-
-    Needs: a Txn; a commit was decided at least two expiries ago, so that nobody's late request can
-    bring its file back. `check` fails if it is to stay all the same.
-    Order: head; completed file deleted.
-    Crash: before the head nothing happened; after it whoever comes next goes on.
-    """
-
-    def reason() -> str | None:
-        check()
-        return "it is taken back" if completed in txn.timeline.instants else None
-
-    _remove(txn, completed, owner, reason)
 
 
 def change_properties(txn: Txn, changes: Mapping[str, str | None]) -> TableProperties:
@@ -373,40 +340,12 @@ def _refuse_overtaken(
     def check() -> str | None:
         return find_void_reason(txn.env, txn.paths, inflight, metadata, known=known)
 
-    reason = _remove(txn, completed, owner, check)
+    reason = remove(txn, completed, owner, check)
     if reason is not None:
         log.error("taken_back time=%s reason=%s", time, reason)
         raise LeaseLost(
             f"instant {time} was taken back: the lock was lost, and {reason}", is_taken_back=True
         )
-
-
-def _remove(txn: Txn, instant: Instant, owner: str, reason: Callable[[], str | None]) -> str | None:
-    """Decide that the file of an instant in this state goes, as long as there is a reason.
-
-    Order: head and timeline read again; reason; head; file deleted.
-    """
-    while True:
-        txn.reload()
-        why = reason()
-        if why is None:
-            return None
-        decision = prepare_decision(
-            txn.env,
-            txn.head,
-            DecisionKind.REMOVE,
-            instant.requested_time,
-            instant_path(txn.paths, instant),
-            b"",
-            owner=owner,
-            latest=instant.ended_at,
-        )
-        try:
-            txn.head = take_head(txn.env, txn.head, decision, within_s=_REMOVE_WITHIN_S)
-        except HeadMoved:
-            continue
-        carry_out(txn.env, decision)
-        return why
 
 
 def _has_lock(txn: Txn) -> bool:

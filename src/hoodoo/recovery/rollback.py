@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.gate import Attempt, publish, request, withdraw
+from hoodoo.concurrency.gate import Attempt, publish, request
 from hoodoo.concurrency.heartbeat import Heartbeat, open_instant, take_over
 from hoodoo.concurrency.markers import delete_markers
+from hoodoo.concurrency.removal import withdraw
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.errors import AlreadyCommitted, FormatError, TimelineError
 from hoodoo.format import json_object
@@ -145,7 +146,7 @@ def drop_moot(txn: Txn, ref: TableRef, rollback: Instant) -> RolledBack | None:
     """Take a pending rollback off the timeline if what it is about is completed, and stands.
 
     Needs: a Txn, in which its executor was found dead.
-    Order: that of `gate.withdraw`; heartbeat.
+    Order: that of `removal.withdraw`; heartbeat.
     """
     plan, time = _read_plan(ref, rollback), rollback.requested_time
     try:

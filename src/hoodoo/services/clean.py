@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hoodoo.concurrency.gate import publish
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import FAILED_WRITES, FailedWrites
-from hoodoo.config.upkeep import CLEAN_TRIGGER_COMMITS
+from hoodoo.config.upkeep import CLEAN_TRIGGER_COMMITS, CleanPolicy
 from hoodoo.engine.engine import Engine
 from hoodoo.env import Env
 from hoodoo.errors import (
@@ -30,13 +30,8 @@ from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.paths import PARTITION_METADATA, PartitionPath, join
 from hoodoo.model.plan import CleanerPlan
 from hoodoo.recovery.recover import finish_decision, roll_back_dead
-from hoodoo.services.clean_facts import (
-    load_last_clean,
-    load_retention,
-    load_spared,
-    prepare_plan,
-)
-from hoodoo.services.clean_plan import choose_kept, drop_spared, file_name
+from hoodoo.services.clean_facts import load_last_clean, load_retention, load_spared, prepare_plan
+from hoodoo.services.clean_plan import drop_spared, file_name
 from hoodoo.services.pending import OwnedPlan, find_plans, own_plan, schedule
 from hoodoo.table.listing import data_files
 from hoodoo.table.ref import TableRef
@@ -114,13 +109,13 @@ def schedule_clean(ref: TableRef, engine: Engine) -> Instant | None:
 
 def is_clean_due(ref: TableRef, timeline: Timeline) -> bool:
     """Whether enough was committed since the last clean, or one was cut off."""
-    if any(instant.action is Action.CLEAN for instant in timeline.pending):
+    if find_plans(timeline, Action.CLEAN):
         return True
-    last, retention = load_last_clean(ref, timeline), load_retention(ref)
-    pending = [instant for instant in timeline.pending if instant.action.writes_data]
-    kept = choose_kept(retention, timeline.commits.instants, pending, last)
-    if kept.earliest is None and not retention.keeps_versions:
+    retention = load_retention(ref)
+    is_by_commits = retention.policy is CleanPolicy.KEEP_LATEST_COMMITS
+    if is_by_commits and len(timeline.commits) <= retention.count:
         return False
+    last = load_last_clean(ref, timeline)
     since = (last.last_commit if last else None) or ""
     commits = [c for c in timeline.commits if c.requested_time > since]
     return len(commits) >= ref.config.get(CLEAN_TRIGGER_COMMITS)

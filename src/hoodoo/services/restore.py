@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hoodoo.concurrency.gate import Attempt, publish, take_back
+from hoodoo.concurrency.gate import Attempt, publish
 from hoodoo.concurrency.liveness import Pulse, default_expiry_ms, store_time_ms, take_pulses
 from hoodoo.concurrency.markers import delete_markers
+from hoodoo.concurrency.removal import take_back
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.upkeep import CleanPolicy
 from hoodoo.engine.engine import Engine

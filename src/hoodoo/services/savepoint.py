@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.gate import complete, take_back
+from hoodoo.concurrency.gate import complete
+from hoodoo.concurrency.removal import take_back
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.errors import InputError, TimelineError
 from hoodoo.model.commit import SavepointMetadata, SavepointPartitionMetadata

@@ -28,11 +28,11 @@ from hoodoo.testing.sim.invariants import (
     check_rollbacks,
     check_settled,
     check_undisputed,
-    look,
 )
 from hoodoo.testing.sim.scenario import Outcome, Scenario
 from hoodoo.testing.sim.seeded import Chances, all_faults
 from hoodoo.testing.sim.stage import Settings, Violation
+from hoodoo.testing.sim.truth import look
 from hoodoo.testing.sim.world import Action, Image, World
 from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
@@ -52,6 +52,9 @@ OPTIONS: Mapping[str, object] = {
     "hoodie.parquet.bloom.filter.enabled": False,
     "hoodie.parquet.compression.codec": "uncompressed",
     "hoodie.write.num.retries.on.conflict.failures": 4,
+    # Scenarios say themselves who cleans and archives.
+    "hoodie.clean.automatic": False,
+    "hoodie.archive.automatic": False,
 }
 _images: dict[tuple[object, ...], Image] = {}
 

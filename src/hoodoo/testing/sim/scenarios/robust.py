@@ -19,11 +19,11 @@ from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.testing.sim.cluster import Cluster, ClusterEngine, Work, driver_env, moved
 from hoodoo.testing.sim.faults import Kind
-from hoodoo.testing.sim.invariants import look
 from hoodoo.testing.sim.scenario import Outcome
 from hoodoo.testing.sim.seeded import Chances
 from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.tables import EXPIRY_MS, OPTIONS, SCHEMA, TableScenario, Write
+from hoodoo.testing.sim.truth import look
 from hoodoo.testing.sim.world import Action, World
 from hoodoo.write.assignment import Assignment
 from hoodoo.write.bulk import HASH, StreamTask, write_stream

@@ -23,11 +23,11 @@ from hoodoo.model.plan import PlanPolicy
 from hoodoo.model.plan_terms import PlanTerms
 from hoodoo.services.compaction import schedule_compaction
 from hoodoo.services.rewrite import ServiceResult
-from hoodoo.testing.sim.invariants import look
 from hoodoo.testing.sim.scenario import Outcome
 from hoodoo.testing.sim.scenarios.overwrites import committed_by_process
 from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.tables import EXPIRY_MS, TableScenario, Write
+from hoodoo.testing.sim.truth import look
 from hoodoo.testing.sim.world import Action, World
 
 _APPENDS = MappingProxyType({"hoodie.parquet.small.file.limit": 0})

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hoodoo.env import Env
 from hoodoo.errors import HoodooError, TimelineError
 from hoodoo.format import timeline as codec
@@ -14,11 +16,12 @@ from hoodoo.model.instant import Action as InstantAction
 from hoodoo.model.instant import InstantTime, State
 from hoodoo.model.names import instant_name
 from hoodoo.testing.sim.faults import Kind
-from hoodoo.testing.sim.invariants import TIMELINE, Guard, look
+from hoodoo.testing.sim.invariants import Guard
 from hoodoo.testing.sim.scenario import Outcome
 from hoodoo.testing.sim.seeded import Chances
 from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.tables import EXPIRY_MS, LEASE_MS, TableScenario, Write
+from hoodoo.testing.sim.truth import TIMELINE, look
 from hoodoo.testing.sim.world import Action, Image, World
 
 _RETAINED = 2
@@ -150,8 +153,8 @@ class Aged(TableScenario):
                 expected = {key: v for key, (_, v) in rows.items() if v in new}
                 self._compare(f"changes from {since} to {until}", read, expected)
 
-    def _compare(self, what: str, read: object, expected: Mapping[str, int]) -> None:
-        columns = (column.to_pylist() for column in read.columns)  # type: ignore[attr-defined]  # Arrow
+    def _compare(self, what: str, read: pa.Table, expected: Mapping[str, int]) -> None:
+        columns = (column.to_pylist() for column in read.columns)
         found = dict(zip(*columns, strict=True))
         if found != expected:
             raise Violation(f"{what}: found {found}, expected {dict(expected)}")
@@ -258,6 +261,8 @@ class ArchiveBesideWriters(Archive):
         }
 
     def reader(self, *, reads: int = 8, every_ms: int = 700) -> Action:
+        """One who reads again and again; what was overwritten is not missed."""
+
         def act(env: Env) -> None:
             for _ in range(reads):
                 env.clock.sleep(every_ms / 1000)

@@ -1,0 +1,69 @@
+"""What users ask of a table about the past that it keeps: a part of `hoodoo.api.Table`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hoodoo.engine.engine import Engine
+from hoodoo.table.ref import TableRef
+
+if TYPE_CHECKING:
+    from hoodoo.services.archive import Archived
+    from hoodoo.services.clean import Cleaned
+    from hoodoo.services.restore import Restored
+    from hoodoo.services.savepoint import Savepoint
+
+
+class RetentionCalls:
+    """Clean, archive, savepoints, restore."""
+
+    _ref: TableRef
+    _engine: Engine
+
+    def undo(self, instant: str, *, wait: bool = True) -> Restored:
+        """Take the latest completed commit back; `instant` names it, so that no other one goes.
+
+        Nobody else may be writing. A commit younger than two expiries of heartbeats is waited for,
+        or refused without `wait`: until then a late message could bring it back.
+        """
+        from hoodoo.services.restore import roll_back_latest
+
+        return roll_back_latest(self._ref, self._engine, instant, wait=wait)
+
+    def restore(self, instant: str, *, wait: bool = True) -> Restored:
+        """Take the table back to a commit; later ones are gone for good. The rest as of `undo`."""
+        from hoodoo.services.restore import restore
+
+        return restore(self._ref, self._engine, instant, wait=wait)
+
+    def clean(self) -> list[Cleaned]:
+        """Delete versions of files that are no longer promised to anyone."""
+        from hoodoo.services.clean import clean
+
+        return clean(self._ref, self._engine)
+
+    def archive(self) -> Archived:
+        """Move old instants from the active timeline into the history."""
+        from hoodoo.services.archive import archive
+
+        return archive(self._ref, self._engine)
+
+    def savepoint(
+        self, instant: str | None = None, *, user: str = "", comment: str = ""
+    ) -> Savepoint:
+        """Keep the table as of a commit, the latest one unless told."""
+        from hoodoo.services.savepoint import create_savepoint
+
+        return create_savepoint(self._ref, instant, user=user, comment=comment)
+
+    def delete_savepoint(self, instant: str) -> None:
+        """Let go of what a savepoint keeps."""
+        from hoodoo.services.savepoint import delete_savepoint
+
+        delete_savepoint(self._ref, instant)
+
+    def savepoints(self) -> list[Savepoint]:
+        """The savepoints, oldest first."""
+        from hoodoo.services.savepoint import list_savepoints
+
+        return list_savepoints(self._ref)
