@@ -15,14 +15,17 @@ from hoodoo.errors import (
     PlanInProgress,
     PlanNotExecutable,
 )
+from hoodoo.format import json_object
 from hoodoo.model import paths
-from hoodoo.model.instant import InstantTime, State
+from hoodoo.model.attempt import AbortedPlan
+from hoodoo.model.instant import InstantTime, State, is_instant_time
 from hoodoo.model.plan import PlanPolicy
 from hoodoo.model.plan_terms import PlanTerms
 from hoodoo.services.compaction import schedule_compaction
 from hoodoo.services.rewrite import ServiceResult
 from hoodoo.testing.sim.invariants import look
 from hoodoo.testing.sim.scenario import Outcome
+from hoodoo.testing.sim.scenarios.overwrites import committed_by_process
 from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.tables import EXPIRY_MS, TableScenario, Write
 from hoodoo.testing.sim.world import Action, World
@@ -64,12 +67,12 @@ class PlanScenario(TableScenario):
 
     # -- actors -------------------------------------------------------------------------------
 
-    def executor(self, *, after_ms: int = 0, tries: int = 1) -> Action:
+    def executor(self, *, after_ms: int = 0, spread_ms: int = 0, tries: int = 1) -> Action:
         """An actor that executes the plan, and tries again after a while."""
 
         def act(env: Env) -> None:
             for _ in range(tries):
-                env.clock.sleep(after_ms / 1000)
+                env.clock.sleep((after_ms + spread_ms * env.ids.jitter()) / 1000)
                 self.execute(env)
 
         return act
@@ -117,11 +120,20 @@ class PlanScenario(TableScenario):
         has_record = world.storage.exists(paths.aborted(self.plan))
         if has_record != (State.ABORTED in states):
             raise Violation(f"plan {self.plan}: record {has_record}, states {states}")
+        if has_record:
+            self._check_reason(world, completed={i.requested_time for i in truth.completed})
         left = [entry.path for entry in world.storage.list(paths.CANCELS)]
         if left:
             raise Violation(f"cancel requests are left: {left}")
         if states and not states & {State.COMPLETED, State.ABORTED}:
             raise Violation(f"plan {self.plan} is stuck: {states}")
+
+    def _check_reason(self, world: World, completed: set[InstantTime]) -> None:
+        """A write that ended the plan is committed: one that was refused ends nothing."""
+        data = world.storage.read(paths.aborted(self.plan))
+        first, _, _ = json_object.decode(data, AbortedPlan).reason.partition(" goes first")
+        if is_instant_time(first) and first not in completed:
+            raise Violation(f"plan {self.plan} was ended by {first}, which is not committed")
 
     def _mend(self, world: World) -> None:
         super()._mend(world)
@@ -186,9 +198,9 @@ class RemovableExecution(PlanScenario):
 
     def actors(self) -> Mapping[str, Action]:
         return {
-            "x": self.executor(),
+            "x": self.executor(spread_ms=2 * EXPIRY_MS),
             "y": self.executor(after_ms=EXPIRY_MS + 10_000),
-            "cleaner": self.medic(after_ms=EXPIRY_MS - 5_000),
+            "cleaner": self.medic(after_ms=EXPIRY_MS + 500),
         }
 
 
@@ -207,25 +219,26 @@ class Cancelling(PlanScenario):
 
 
 class YieldingToWrite(PlanScenario):
-    """A write rewrites what a cancellable compaction is about: the write ends it, or follows it."""
+    """Writes replace what a cancellable compaction is about: one ends it, or follows it."""
 
     name = "yielding-to-write"
     terms = PlanTerms(PlanPolicy.CANCELLABLE, cancel_hours=24.0)
-    options = MappingProxyType({})
-    second = Write(1, ("a",), operation="upsert")
 
-    def prepare(self, env: Env) -> None:
-        """The second write only appends; later ones rewrite."""
-        table = self.table(env, **_APPENDS)
-        table.upsert(self.second.rows())
-        assert schedule_compaction(table._ref, terms=self.terms) is not None
+    overwrite: ClassVar[Write] = Write(2, ("a", "d"), operation="insert_overwrite")
+    upsert: ClassVar[Write] = Write(3, ("a", "e"))
 
     def actors(self) -> Mapping[str, Action]:
         return {
-            "x": self.executor(after_ms=200),
-            "w1": self.writer(Write(2, ("a", "d"))),
-            "w2": self.later(Write(3, ("a", "e")), after_ms=300),
+            "x": self.executor(spread_ms=800),
+            "w1": self.writer(self.overwrite),
+            "w2": self.later(self.upsert, after_ms=300),
         }
+
+    def _committed(
+        self, env: Env, found: Mapping[str, tuple[InstantTime, int]]
+    ) -> dict[int, InstantTime]:
+        told = {v: self.ledger.acknowledged[v] for v in (self.first.v, self.second.v)}
+        return told | committed_by_process(env, {"w1": self.overwrite, "w2": self.upsert})
 
 
 SCENARIOS = (Execution, Takeover, RemovableExecution, Cancelling, YieldingToWrite)
