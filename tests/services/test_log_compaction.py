@@ -22,7 +22,7 @@ from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import Cancelled, InputError, PlanNotExecutable, Unsupported, WriteConflict
 from hoodoo.format.log.blocks import BlockType, HeaderKey
-from hoodoo.format.log.data import decode_data
+from hoodoo.format.log.data import avro_block, decode_data
 from hoodoo.format.log.deletes import decode_deletes
 from hoodoo.format.log.reader import read_blocks
 from hoodoo.format.log.writer import encode_blocks
@@ -245,11 +245,40 @@ def test_log_compaction_completes_as_a_delta_commit(table: hoodoo.Table) -> None
     assert (stat.num_writes, stat.num_deletes, stat.total_log_files_compacted) == (1, 1, 3)
 
 
-def test_delete_keeps_competing_by_its_event_time(table: hoodoo.Table) -> None:
+def test_late_row_loses_against_a_compacted_log(table: hoodoo.Table) -> None:
     compact_logs(table)
-    table.upsert(arrow([(0, 1, 9)]))  # older than what the compacted log holds
+    table.upsert(arrow([(0, 2, 9)]))
     assert seen(table) == [(0, 3, 2), (4, 1, 0)]
     assert rows_of(table.to_arrow()) == wheel_rows(path_of(table))
+
+
+def test_rows_that_flag_themselves_as_deleted_stay_rows(tmp_path: Path) -> None:
+    """As Apache Hudi writes them; a delete of ours is in a delete block."""
+    flag = "_hoodie_is_deleted"
+    schema = SCHEMA.append(pa.field(flag, pa.bool_()))
+    table = hoodoo.create_table(
+        str(tmp_path / "t"),
+        schema=schema,
+        record_key="id",
+        ordering="ts",
+        table_type="mor",
+        options={THRESHOLD: 2, BLOCK: "avro"},
+    )
+    alive = arrow([(0, 1, 0), (2, 1, 0)]).append_column(flag, pa.array([False, False]))
+    table.insert(alive)
+    first = table.upsert(alive.slice(0, 1))
+    table.upsert(alive.slice(1, 1))
+    (file,) = log_files(table, first.instant)
+    (block,) = read_blocks(file.read_bytes()).blocks
+    rows = decode_data(block)
+    rows = rows.set_column(rows.schema.get_field_index(flag), flag, pa.array([True]))
+    gone = avro_block(rows, instant_time=block.instant_time, schema_json=block.schema_json)
+    file.write_bytes(encode_blocks([gone]))
+    instant = compact_logs(table)
+    assert seen(table) == [(2, 1, 0)]
+    assert rows_of(table.to_arrow()) == wheel_rows(path_of(table))
+    (compacted,) = read_blocks(log_files(table, instant)[0].read_bytes()).blocks
+    assert decode_data(compacted).column(flag).to_pylist() == [True, False]
 
 
 def test_merged_log_files_are_not_read(table: hoodoo.Table) -> None:
