@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hudi import HudiQueryType, HudiReadOptions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.hand_made import HandMade, at, commit_metadata, group
 from support.log_headers import copy_without_headers
 from support.paused_writes import pause_write
-from support.wheel import rows_of, wheel_rows
+from support.wheel import rows_of, wheel_rows, wheel_table
 
 import hoodoo
 from hoodoo.api import Table
@@ -243,6 +244,21 @@ def test_log_compaction_completes_as_a_delta_commit(table: hoodoo.Table) -> None
     assert metadata.compacted
     ((_, stat),) = metadata.stats()
     assert (stat.num_writes, stat.num_deletes, stat.total_log_files_compacted) == (1, 1, 3)
+
+
+def test_changes_are_the_same_for_the_wheel(table: hoodoo.Table) -> None:
+    ends = [i.completion_time for i in table._ref.load_timeline().completed]
+    before = [wheel_changes(table, str(since)) for since in ends]
+    compact_logs(table)
+    assert [wheel_changes(table, str(since)) for since in ends] == before
+    assert [rows_of(table.changes(since=str(since))) for since in ends] == before
+    assert [len(rows) for rows in before] == [1, 1, 1, 0]
+
+
+def wheel_changes(table: hoodoo.Table, since: str) -> list[dict[str, Any]]:
+    window = HudiReadOptions().with_query_type(HudiQueryType.Incremental)
+    batches = wheel_table(path_of(table)).read(window.with_start_timestamp(since))
+    return rows_of(pa.Table.from_batches(batches)) if batches else []
 
 
 def test_late_row_loses_against_a_compacted_log(table: hoodoo.Table) -> None:
