@@ -5,7 +5,17 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from hoodoo.config import compaction, concurrency, index, options, services, table, tasks, write
+from hoodoo.config import (
+    clustering,
+    compaction,
+    concurrency,
+    index,
+    options,
+    services,
+    table,
+    tasks,
+    write,
+)
 from hoodoo.config.key import Key
 
 
@@ -22,6 +32,7 @@ AREAS: dict[str, tuple[Key[Any], ...]] = {
     "Many writers": keys_of(concurrency),
     "Table services": keys_of(services),
     "Compaction": keys_of(compaction),
+    "Clustering": keys_of(clustering),
     "Options themselves": keys_of(options),
 }
 ALL_KEYS: tuple[Key[Any], ...] = tuple(key for keys in AREAS.values() for key in keys)
