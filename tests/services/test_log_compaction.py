@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hudi import HudiQueryType, HudiReadOptions
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.hand_made import HandMade, at, commit_metadata, group
 from support.log_headers import copy_without_headers
-from support.wheel import rows_of, wheel_rows
+from support.paused_writes import pause_write
+from support.wheel import rows_of, wheel_rows, wheel_table
 
 import hoodoo
+from hoodoo.api import Table
+from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
-from hoodoo.errors import Cancelled, PlanNotExecutable, WriteConflict
-from hoodoo.format.log.blocks import BlockType
-from hoodoo.format.log.data import decode_data
+from hoodoo.errors import Cancelled, InputError, PlanNotExecutable, Unsupported, WriteConflict
+from hoodoo.format.log.blocks import BlockType, HeaderKey
+from hoodoo.format.log.data import avro_block, decode_data
 from hoodoo.format.log.deletes import decode_deletes
 from hoodoo.format.log.reader import read_blocks
+from hoodoo.format.log.writer import encode_blocks
 from hoodoo.model.commit import OperationType
+from hoodoo.model.instant import Action
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
@@ -200,14 +206,14 @@ def test_histories_with_log_compactions_read_as_those_without(
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Iterator[hoodoo.Table]:
+def table(tmp_path: Path) -> hoodoo.Table:
     """Three log files in one file group: updates, and a delete that competes by event time."""
     table = make(tmp_path, ordering="ts")
     table.insert(arrow([(0, 1, 0), (2, 1, 0), (4, 1, 0)]))
     table.upsert(arrow([(0, 2, 1), (2, 2, 1)]))
     table.delete(arrow([(2, 5, 0)]))
     table.upsert(arrow([(0, 3, 2)]))
-    yield table
+    return table
 
 
 def test_log_compaction_writes_one_log_file_with_rows_as_they_were(table: hoodoo.Table) -> None:
@@ -240,11 +246,55 @@ def test_log_compaction_completes_as_a_delta_commit(table: hoodoo.Table) -> None
     assert (stat.num_writes, stat.num_deletes, stat.total_log_files_compacted) == (1, 1, 3)
 
 
-def test_delete_keeps_competing_by_its_event_time(table: hoodoo.Table) -> None:
+def test_changes_are_the_same_for_the_wheel(table: hoodoo.Table) -> None:
+    ends = [i.completion_time for i in table._ref.load_timeline().completed]
+    before = [wheel_changes(table, str(since)) for since in ends]
     compact_logs(table)
-    table.upsert(arrow([(0, 1, 9)]))  # older than what the compacted log holds
+    assert [wheel_changes(table, str(since)) for since in ends] == before
+    assert [rows_of(table.changes(since=str(since))) for since in ends] == before
+    assert [len(rows) for rows in before] == [1, 1, 1, 0]
+
+
+def wheel_changes(table: hoodoo.Table, since: str) -> list[dict[str, Any]]:
+    window = HudiReadOptions().with_query_type(HudiQueryType.Incremental)
+    batches = wheel_table(path_of(table)).read(window.with_start_timestamp(since))
+    return rows_of(pa.Table.from_batches(batches)) if batches else []
+
+
+def test_late_row_loses_against_a_compacted_log(table: hoodoo.Table) -> None:
+    compact_logs(table)
+    table.upsert(arrow([(0, 2, 9)]))
     assert seen(table) == [(0, 3, 2), (4, 1, 0)]
     assert rows_of(table.to_arrow()) == wheel_rows(path_of(table))
+
+
+def test_rows_that_flag_themselves_as_deleted_stay_rows(tmp_path: Path) -> None:
+    """As Apache Hudi writes them; a delete of ours is in a delete block."""
+    flag = "_hoodie_is_deleted"
+    schema = SCHEMA.append(pa.field(flag, pa.bool_()))
+    table = hoodoo.create_table(
+        str(tmp_path / "t"),
+        schema=schema,
+        record_key="id",
+        ordering="ts",
+        table_type="mor",
+        options={THRESHOLD: 2, BLOCK: "avro"},
+    )
+    alive = arrow([(0, 1, 0), (2, 1, 0)]).append_column(flag, pa.array([False, False]))
+    table.insert(alive)
+    first = table.upsert(alive.slice(0, 1))
+    table.upsert(alive.slice(1, 1))
+    (file,) = log_files(table, first.instant)
+    (block,) = read_blocks(file.read_bytes()).blocks
+    rows = decode_data(block)
+    rows = rows.set_column(rows.schema.get_field_index(flag), flag, pa.array([True]))
+    gone = avro_block(rows, instant_time=block.instant_time, schema_json=block.schema_json)
+    file.write_bytes(encode_blocks([gone]))
+    instant = compact_logs(table)
+    assert seen(table) == [(2, 1, 0)]
+    assert rows_of(table.to_arrow()) == wheel_rows(path_of(table))
+    (compacted,) = read_blocks(log_files(table, instant)[0].read_bytes()).blocks
+    assert decode_data(compacted).column(flag).to_pylist() == [True, False]
 
 
 def test_merged_log_files_are_not_read(table: hoodoo.Table) -> None:
@@ -253,9 +303,6 @@ def test_merged_log_files_are_not_read(table: hoodoo.Table) -> None:
     storage = TracedStorage(
         open_storage(table.uri), before=lambda verb, path: read.append(f"{verb} {path}")
     )
-    from hoodoo.api import Table
-    from hoodoo.engine.local import LocalEngine
-
     ref = open_ref(table.uri, {}, Env(storage))
     assert seen(Table(ref, LocalEngine(threads=1))) == seen(table)
     logs = [each.rpartition("/")[2] for each in read if ".log." in each and each[:4] == "read"]
@@ -265,3 +312,121 @@ def test_merged_log_files_are_not_read(table: hoodoo.Table) -> None:
 # -- planning ---------------------------------------------------------------------------------
 
 
+def test_merged_log_files_count_as_one(table: hoodoo.Table) -> None:
+    table = hoodoo.open_table(table.uri, {THRESHOLD: 3})
+    compact_logs(table)
+    assert table.schedule_log_compaction() is None
+    table.upsert(arrow([(0, 4, 3)]))
+    assert table.schedule_log_compaction() is None  # the compacted one, and one more
+    table.upsert(arrow([(0, 5, 4)]))
+    instant = compact_logs(table)
+    (file,) = log_files(table, instant)
+    assert len(read_blocks(file.read_bytes()).blocks[0].compacted_times) == 3
+    assert seen(table) == [(0, 5, 4), (4, 1, 0)]
+    assert rows_of(table.to_arrow()) == wheel_rows(path_of(table))
+
+
+def test_groups_with_few_logs_are_left(table: hoodoo.Table) -> None:
+    assert hoodoo.open_table(table.uri, {THRESHOLD: 4}).schedule_log_compaction() is None
+
+
+def test_groups_of_pending_plans_are_left(table: hoodoo.Table) -> None:
+    assert table.schedule_compaction() is not None
+    assert table.schedule_log_compaction() is None
+
+
+def test_group_has_one_pending_log_compaction(table: hoodoo.Table) -> None:
+    assert table.schedule_log_compaction() is not None
+    assert table.schedule_log_compaction() is None
+    assert table.schedule_compaction() is None
+
+
+def test_copy_on_write_tables_have_no_logs(tmp_path: Path) -> None:
+    path = str(tmp_path / "cow")
+    table = hoodoo.create_table(path, schema=SCHEMA, record_key="id", table_type="cow")
+    with pytest.raises(InputError, match="merge-on-read"):
+        table.schedule_log_compaction()
+
+
+def test_tables_that_merge_by_a_java_class_are_refused(table: hoodoo.Table) -> None:
+    properties = path_of(table) / ".hoodie" / "hoodie.properties"
+    lines = properties.read_text().splitlines()
+    lines = [line for line in lines if not line.startswith("hoodie.table.checksum")]
+    text = "\n".join(lines).replace("EVENT_TIME_ORDERING", "CUSTOM")
+    properties.write_text(text)
+    with pytest.raises(Unsupported):
+        hoodoo.open_table(table.uri).schedule_log_compaction()
+
+
+# -- other writers ----------------------------------------------------------------------------
+
+
+def test_group_with_a_write_in_progress_is_left(table: hoodoo.Table) -> None:
+    table.upsert(arrow([(1, 1, 0)]))
+    for ts in (2, 3):
+        table.upsert(arrow([(1, ts, ts)]))
+    with pause_write(path_of(table), lambda it: it.upsert(arrow([(0, 4, 40)]))) as write:
+        instant = compact_logs(table)
+        assert {file.parent.name for file in log_files(table, instant)} == {"p=p1"}
+        write.go_on()
+    assert seen(table) == [(0, 4, 40), (1, 3, 3), (4, 1, 0)]
+    assert rows_of(table.to_arrow()) == wheel_rows(path_of(table))
+
+
+def test_write_that_began_after_the_plan_stays_on_top(table: hoodoo.Table, tmp_path: Path) -> None:
+    """Completed before, or after, the log compaction."""
+    instant = table.schedule_log_compaction()
+    table.upsert(arrow([(0, 3, 41)]))
+    with pause_write(path_of(table), lambda it: it.upsert(arrow([(4, 1, 42)]))) as write:
+        assert table.run_log_compaction(instant) is not None
+        write.go_on()
+    assert seen(table) == [(0, 3, 41), (4, 1, 42)]
+    assert rows_of(table.to_arrow()) == wheel_rows(path_of(table))
+    copy = copy_without_headers(path_of(table), tmp_path / "copy")
+    assert seen(hoodoo.open_table(str(copy))) == seen(table)
+
+
+def foreign_table(place: Path) -> tuple[HandMade, hoodoo.Table]:
+    """Two log files over a base file, and a log compaction of them that is planned."""
+    made = HandMade(place / "t", **{THRESHOLD: 2})
+    made.commit(at(1), at(2), made.base(group(1), at(1), {"a": 1, "b": 1}))
+    made.commit(at(3), at(4), made.log(group(1), at(3), {"a": 2}))
+    made.commit(at(5), at(6), made.log(group(1), at(5), {"b": 3}))
+    table = hoodoo.open_table(made.ref.uri, {THRESHOLD: 2})
+    assert table.schedule_log_compaction() is not None
+    return made, table
+
+
+def values(table: hoodoo.Table) -> dict[str, int]:
+    return {row["id"]: row["v"] for row in table.to_arrow().to_pylist()}
+
+
+def test_gives_way_to_an_older_write_completed_since(tmp_path: Path) -> None:
+    made, table = foreign_table(tmp_path)
+    late = type(at(1))("20990101000000000")
+    made.commit(at(10), late, made.log(group(1), at(10), {"a": 4}))
+    with pytest.raises(WriteConflict, match="requested earlier"):
+        table.run_log_compaction()
+    assert values(table) == {"a": 4, "b": 3}
+    assert table.run_log_compaction() is None  # it is cancelled: nothing can complete it
+
+
+def test_gives_way_to_an_older_write_in_progress(tmp_path: Path) -> None:
+    made, table = foreign_table(tmp_path)
+    stat = made.log(group(1), at(10), {"a": 4})
+    made.pending(at(10), Action.DELTA_COMMIT, commit_metadata(stat))
+    with pytest.raises(WriteConflict, match="is writing to"):
+        table.run_log_compaction()
+    assert values(table) == {"a": 2, "b": 3}
+
+
+def test_groups_with_partial_rows_are_left(tmp_path: Path) -> None:
+    _, table = foreign_table(tmp_path)
+    (file,) = path_of(table).rglob(f".*_{at(5)}.log.*")
+    (block,) = read_blocks(file.read_bytes()).blocks
+    partial = replace(block, header={**block.header, HeaderKey.IS_PARTIAL: "true"})
+    file.write_bytes(encode_blocks([partial]))
+    done = table.run_log_compaction()
+    assert done is not None
+    assert done.stats.files == 0
+    assert values(table) == {"a": 2, "b": 3}

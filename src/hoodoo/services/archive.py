@@ -26,7 +26,7 @@ from hoodoo.env import Env
 from hoodoo.errors import ConfigError, UnusablePath
 from hoodoo.format.lsm import ArchivedInstant
 from hoodoo.model import paths
-from hoodoo.model.instant import Action, Instant, InstantTime, State, to_wall_ms
+from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.recovery.traces import Traces, load_traces
 from hoodoo.services.archive_plan import ArchiveFacts, Leaving, choose_leaving
@@ -39,7 +39,6 @@ from hoodoo.timeline.history import load_history, newest_archived
 from hoodoo.timeline.history_writer import HistoryRules, add_to_history
 from hoodoo.timeline.load import instant_path, load_rollback_targets, read_commit
 from hoodoo.timeline.timeline import Timeline
-from hoodoo.timeline.zone import now_wall_ms
 
 log = logging.getLogger("hoodoo.services")
 
@@ -80,18 +79,18 @@ class Batch:
 
 
 def is_archive_due(ref: TableRef, timeline: Timeline) -> bool:
-    """Whether there are more commits on the timeline than there should be.
+    """Whether there are more commits on the timeline than there should be."""
+    return len(timeline.commits) > ref.config.get(KEEP_MAX_COMMITS)
 
-    And so many of them are old enough, by our clock, that it is worth it: a busy table would look
-    after each commit otherwise, and find nothing that may go.
+
+def is_batch_due(ref: TableRef, timeline: Timeline) -> bool:
+    """The same once in so many commits as one archival takes away.
+
+    On a busy table no commit is old enough yet, and each write would look in vain.
     """
-    commits, most = timeline.commits.instants, ref.config.get(KEEP_MAX_COMMITS)
-    batch = most - ref.config.get(KEEP_MIN_COMMITS)
-    if len(commits) <= most or batch < 1:
-        return len(commits) > most
-    now_ms = now_wall_ms(ref.env.clock, ref.properties.timeline_zone)
-    newest = max(commit.ended_at for commit in commits[:batch])
-    return now_ms - to_wall_ms(newest) > _EXPIRIES * default_expiry_ms(ref)
+    above = len(timeline.commits) - ref.config.get(KEEP_MAX_COMMITS)
+    batch = max(ref.config.get(KEEP_MAX_COMMITS) - ref.config.get(KEEP_MIN_COMMITS), 1)
+    return above > 0 and (above - 1) % batch == 0
 
 
 def archive(ref: TableRef, engine: Engine) -> Archived:

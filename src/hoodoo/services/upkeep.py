@@ -27,7 +27,7 @@ from hoodoo.errors import (
 from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.recovery.cancel import cancel_overdue
 from hoodoo.recovery.recover import Recovered, recover
-from hoodoo.services.archive import archive, is_archive_due
+from hoodoo.services.archive import archive, is_archive_due, is_batch_due
 from hoodoo.services.clean import clean, is_clean_due
 from hoodoo.services.pending import find_idle_plans, find_plans
 from hoodoo.services.planned import PLANNED_SERVICES, PlannedService, Switches
@@ -109,7 +109,7 @@ def upkeep_after(ref: TableRef, engine: Engine) -> list[Upkeep]:
     except HoodooError as error:
         log.warning("upkeep_failed error=%s", error)
         return []
-    return list(_take_steps(visit, {**_named(steps), "clean": _clean, "archive": _archive}))
+    return list(_take_steps(visit, {**_named(steps), "clean": _clean, "archive": _archive_batch}))
 
 
 def run_due(
@@ -235,6 +235,11 @@ def _archive(visit: _Visit) -> Iterator[Upkeep]:
         if done.instants or done.finished:
             count = len(done.instants) + len(done.finished)
             yield Upkeep("archive", Outcome.DONE, f"archive: {count} instants")
+
+
+def _archive_batch(visit: _Visit) -> Iterator[Upkeep]:
+    if is_batch_due(visit.ref, visit.timeline):
+        yield from _archive(visit)
 
 
 def _recover(visit: _Visit) -> Iterator[Upkeep]:
