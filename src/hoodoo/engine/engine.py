@@ -11,6 +11,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+REQUEST_BYTES = 64 << 10
+"""What one request to the store counts for, in bytes that could be read meanwhile."""
+
+
 @runtime_checkable
 class Repeatable(Protocol):
     """An item that knows which of the attempts at it this is, where a task may run repeatedly."""

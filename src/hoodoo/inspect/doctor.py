@@ -22,7 +22,14 @@ from hoodoo.errors import FormatError, HoodooError, NotFound, StorageError
 from hoodoo.inspect.locks import lock_status
 from hoodoo.inspect.timeline import newest_ms
 from hoodoo.model import paths
-from hoodoo.model.instant import Action, Instant, InstantTime, State, is_instant_time
+from hoodoo.model.instant import (
+    Action,
+    Instant,
+    InstantTime,
+    State,
+    is_instant_time,
+    to_wall_ms,
+)
 from hoodoo.model.table import TableType
 from hoodoo.recovery.cancel import find_overdue
 from hoodoo.recovery.ending import REWRITES, load_plan_facts
@@ -30,7 +37,6 @@ from hoodoo.recovery.recover import judge_pending
 from hoodoo.recovery.strays import find_strays
 from hoodoo.recovery.traces import load_traces
 from hoodoo.recovery.verdict import Fate
-from hoodoo.services.archive import is_archive_due
 from hoodoo.services.clean_facts import load_last_clean
 from hoodoo.services.compaction import look_back
 from hoodoo.services.repairs import Repair, describe_command
@@ -39,6 +45,7 @@ from hoodoo.timeline.decisions import is_unfinished
 from hoodoo.timeline.head import read_head
 from hoodoo.timeline.load import read_plan
 from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.zone import now_wall_ms
 
 _MINUTE_MS = 60_000
 _EXPIRIES = 3
@@ -252,10 +259,19 @@ def _look_at_services(patient: _Patient) -> Iterator[Finding]:
         if count >= least:
             what = f"{count} commits since the last clean: old files pile up"
             yield patient.find(what, hint, Repair.UPKEEP)
-    is_long = len(timeline.commits) >= _TIMES_LATE * ref.config.get(KEEP_MAX_COMMITS)
-    if ref.config.get(ARCHIVE_AUTOMATIC) and is_long and is_archive_due(ref, timeline):
+    if ref.config.get(ARCHIVE_AUTOMATIC) and _is_archival_late(ref, timeline):
         what = f"{len(timeline.commits)} commits on the active timeline: everything gets slower"
         yield patient.find(what, hint, Repair.UPKEEP)
+
+
+def _is_archival_late(ref: TableRef, timeline: Timeline) -> bool:
+    """Whether many commits, all of them old enough for it, are not archived."""
+    commits = timeline.commits.instants
+    late = commits[: len(commits) - ref.config.get(KEEP_MAX_COMMITS)]
+    if len(late) < _TIMES_LATE * ref.config.get(KEEP_MAX_COMMITS):
+        return False
+    now_ms = now_wall_ms(ref.env.clock, ref.properties.timeline_zone)
+    return now_ms - to_wall_ms(late[-1].ended_at) > _EXPIRIES * default_expiry_ms(ref)
 
 
 _LOOKS: tuple[Callable[[_Patient], Iterator[Finding]], ...] = (

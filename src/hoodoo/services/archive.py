@@ -21,7 +21,7 @@ from hoodoo.config.upkeep import (
     KEEP_MIN_COMMITS,
     MANIFESTS_RETAINED,
 )
-from hoodoo.engine.engine import Engine
+from hoodoo.engine.engine import REQUEST_BYTES, Engine
 from hoodoo.env import Env
 from hoodoo.errors import ConfigError, UnusablePath
 from hoodoo.format.lsm import ArchivedInstant
@@ -69,6 +69,11 @@ class Source:
     paths: TimelinePaths
     states: States
 
+    @property
+    def size_bytes(self) -> int:
+        """So that an engine knows how much work it is."""
+        return len(self.states) * REQUEST_BYTES
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -76,6 +81,11 @@ class Batch:
 
     env: Env
     files: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """So that an engine knows how much work it is."""
+        return len(self.files) * REQUEST_BYTES
 
 
 def is_archive_due(ref: TableRef, timeline: Timeline) -> bool:

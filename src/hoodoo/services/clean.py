@@ -14,7 +14,7 @@ from hoodoo.concurrency.gate import publish
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import FAILED_WRITES, FailedWrites
 from hoodoo.config.upkeep import CLEAN_TRIGGER_COMMITS, CleanPolicy
-from hoodoo.engine.engine import Engine
+from hoodoo.engine.engine import REQUEST_BYTES, Engine
 from hoodoo.env import Env
 from hoodoo.errors import (
     AlreadyCommitted,
@@ -66,6 +66,11 @@ class Deletion:
     env: Env
     partition: PartitionPath
     names: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """So that an engine knows how much work it is."""
+        return len(self.names) * REQUEST_BYTES
 
 
 def clean(ref: TableRef, engine: Engine) -> list[Cleaned]:

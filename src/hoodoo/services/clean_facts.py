@@ -16,7 +16,7 @@ from hoodoo.config.upkeep import (
     VERSIONS_RETAINED,
     CleanPolicy,
 )
-from hoodoo.engine.engine import Engine
+from hoodoo.engine.engine import REQUEST_BYTES, Engine
 from hoodoo.env import Env
 from hoodoo.errors import NotFound
 from hoodoo.model.commit import CleanMetadata, CommitMetadata, SavepointMetadata
@@ -55,6 +55,11 @@ class Place:
 
     env: Env
     partition: PartitionPath
+
+    @property
+    def size_bytes(self) -> int:
+        """So that an engine knows how much work it is."""
+        return REQUEST_BYTES
 
 
 def prepare_plan(ref: TableRef, engine: Engine, timeline: Timeline) -> CleanerPlan | None:
