@@ -53,7 +53,8 @@ def expect_refusal(place: Path, key: str, value: str, call: str = "upsert") -> s
 
 @pytest.mark.parametrize("call", CALLS)
 def test_no_call_ignores_an_option_that_it_cannot_serve(place: Path, call: str) -> None:
-    assert "no compaction yet" in expect_refusal(place, "hoodie.compact.inline", "true", call)
+    reason = expect_refusal(place, "hoodie.metadata.enable", "true", call)
+    assert "no metadata table yet" in reason
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -161,7 +162,7 @@ def test_strict_refuses_unknown_options_at_every_door(place: Path, tmp_path: Pat
 
 
 def test_properties_that_apache_hudi_stored_are_no_options(place: Path) -> None:
-    append_property(place, "hoodie.compact.inline=true\nhoodie.who.knows=1")
+    append_property(place, "hoodie.metadata.enable=true\nhoodie.who.knows=1")
     hoodoo.open_table(place, {"hoodoo.strict": "true"}).upsert(ROWS)
 
 

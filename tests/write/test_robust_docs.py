@@ -79,7 +79,7 @@ def test_the_operations_of_a_write_are_those_of_the_page() -> None:
 def test_crashed_write_leaves_what_the_page_says(at: int) -> None:
     world = fleet()
     known = {i.requested_time for i in world.machine("look").ref.load_timeline()}
-    north = world.machine("north")
+    north = world.machine("north", **{"hoodie.table.services.enabled": False})
     with pytest.raises(PowerCut) if at + 1 < len(STEPS) else nullcontext():
         Cut(north, at + 1).table.upsert(rows(k1=2))
     world.die(north)
