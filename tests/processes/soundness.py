@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,16 @@ from hudi import HudiTableBuilder
 from support.processes import until
 
 import hoodoo
+from hoodoo.format import timeline as codec
 from hoodoo.model import paths
+from hoodoo.model.commit import CleanMetadata, CommitMetadata
+from hoodoo.model.instant import State
 from hoodoo.model.names import parse_instant
 from hoodoo.storage.local import TEMPORARY, LocalStorage
 from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.timeline.load import read_commit
+from hoodoo.timeline.history import load_history
+from hoodoo.timeline.load import read_metadata
 
 LEFTOVERS = (paths.HEARTBEATS, paths.MARKERS, paths.CANCELS, paths.OWN)
 
@@ -46,7 +50,7 @@ def leftovers(ref: TableRef) -> list[str]:
         entry.path
         for directory in LEFTOVERS
         for entry in ref.env.storage.list(directory, recursive=True)
-        if entry.path != paths.HEAD
+        if entry.path != paths.HEAD and not entry.path.startswith(f"{paths.ABORTED}/")
     ]
 
 
@@ -75,14 +79,28 @@ def check_timeline(ref: TableRef) -> None:
 
 
 def check_files(ref: TableRef) -> None:
-    """The data files are those that commits name: none is missing, none is astray."""
-    named = {
-        stat.path
-        for instant in ref.load_timeline().commits
-        for _, stat in read_commit(ref.env, ref.properties.timeline, instant).stats()
-    }
+    """The data files are those that commits name: none is astray, only cleans take some away."""
+    named, cleaned = set(), set()
+    for metadata in load_all_metadata(ref):
+        if isinstance(metadata, CommitMetadata):
+            named.update(stat.path for _, stat in metadata.stats())
+        elif isinstance(metadata, CleanMetadata):
+            for partition, each in metadata.partition_metadata.items():
+                cleaned.update(paths.join(partition, name) for name in each.success_delete_files)
     there = {file.path for file in DirectoryLister(ref.env, ref.properties.keys).files()}
-    assert there == named, f"astray: {there - named}, missing: {named - there}"
+    missing = named - there - cleaned
+    assert there <= named, f"astray: {there - named}"
+    assert not missing, f"missing: {missing}"
+    assert not there & cleaned, f"back again: {there & cleaned}"
+
+
+def load_all_metadata(ref: TableRef) -> Iterator[object]:
+    """What each completed instant says, archived ones too."""
+    where = ref.properties.timeline
+    for instant in ref.load_timeline().completed:
+        yield read_metadata(ref.env, where, instant)
+    for old in load_history(ref.env, where):
+        yield codec.decode(old.metadata or b"", old.action, State.COMPLETED)
 
 
 def check_temporaries(ref: TableRef) -> None:
