@@ -247,6 +247,8 @@ def test_upkeep_that_watches_ends_cleanly(place: Path, number: int) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Shells have jobs in the background ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert watcher.stdout is not None
     assert watcher.stdout.readline() == f"{place}: nothing is due\n"
