@@ -1,4 +1,4 @@
-"""`Table`: read it, write it, look into it."""
+"""The interface that users hold: `create_table`, `open_table`, and `Table`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
-from hoodoo.api.services import TableServices
 from hoodoo.engine.engine import Engine
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
 from hoodoo.model.commit import OperationType
-from hoodoo.table.ref import TableRef
+from hoodoo.services.calls import ServiceCalls
+from hoodoo.services.retention import RetentionCalls
+from hoodoo.storage.uri import PathText, path_text
+from hoodoo.table.ref import TableRef, open_ref
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,10 +25,65 @@ if TYPE_CHECKING:
     from hoodoo.inspect.locks import LockReport
     from hoodoo.inspect.plans import PlanReport
     from hoodoo.inspect.timeline import InstantReport
+    from hoodoo.recovery.recover import Recovered
+    from hoodoo.recovery.rollback import RolledBack
     from hoodoo.write.commit import CommitResult
 
 
-class Table(TableServices):
+def create_table(
+    path: PathText,
+    *,
+    schema: Any,
+    record_key: str | Sequence[str],
+    name: str | None = None,
+    partition_by: str | Sequence[str] | None = None,
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    options: Mapping[str, object] | None = None,
+) -> Table:
+    """Create a table; `schema` is a pyarrow.Schema, Avro JSON, or a Spark StructType."""
+    from hoodoo.table.create import create_table as create
+
+    ref = create(
+        path_text(path),
+        schema=_arrow_schema(schema),
+        record_key=record_key,
+        name=name,
+        partition_by=partition_by,
+        ordering=ordering,
+        table_type=table_type,
+        options=options,
+    )
+    return Table(ref)
+
+
+def open_table(path: PathText, options: Mapping[str, object] | None = None) -> Table:
+    """Open a table that hoodoo or Apache Hudi wrote (versions 6, 8 and 9 to read, 9 to write)."""
+    return Table(open_ref(path_text(path), options))
+
+
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """A builder of Spark sessions with the settings that make hoodoo's writes and reads fast.
+
+        spark = hoodoo.configure(SparkSession.builder.master("local[2]")).getOrCreate()
+
+    Workers run this Python (unless `PYSPARK_PYTHON` names another), are forked from a process that
+    has hoodoo imported, and get rows through Unix sockets (Spark 4.1 on). What is set in the
+    builder already, or later, wins. A session without these settings works too, only slower.
+    """
+    from hoodoo.spark.configure import configure as with_settings
+
+    return with_settings(builder)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("hoodoo")` and `df.write.format("hoodoo")` known to a session."""
+    from hoodoo.spark.ready import register as make_known
+
+    make_known(spark)
+
+
+class Table(ServiceCalls, RetentionCalls):
     """A table: read it, write it, look into it."""
 
     def __init__(self, ref: TableRef, engine: Engine | None = None) -> None:
@@ -201,6 +258,27 @@ class Table(TableServices):
         )
         return keep_up(self._ref, self._engine, done)
 
+    # -- mending ------------------------------------------------------------------------------
+
+    def recover(self) -> Recovered:
+        """Roll back writes whose writer died, finish rollbacks that were cut off, and sweep.
+
+        Writers that are alive are not disturbed; what was left, and why, is in the answer.
+        """
+        from hoodoo.recovery.recover import recover
+
+        return recover(self._ref)
+
+    def rollback(self, instant: str, *, force: bool = False) -> RolledBack:
+        """Roll back a pending instant; `force` also takes it from a writer that is alive.
+
+        That writer fails when it wants to commit. Commits that are completed stay: rolling one
+        back is an `AlreadyCommitted`; `undo` takes the latest one back.
+        """
+        from hoodoo.recovery.recover import roll_back
+
+        return roll_back(self._ref, instant, force=force)
+
     # -- looking into it ----------------------------------------------------------------------
 
     def timeline(self, *, include_archived: bool = False) -> list[InstantReport]:
@@ -240,3 +318,11 @@ def _moment(moment: str | date | None) -> str | None:
     if moment is None or isinstance(moment, str):
         return moment
     raise InputError(f"{moment!r} is neither an instant nor a time")
+
+
+def _arrow_schema(schema: Any) -> Any:
+    if hasattr(schema, "jsonValue"):  # a Spark StructType; pyspark is imported only if it is there
+        from hoodoo.spark.schema import arrow_schema
+
+        return arrow_schema(schema)
+    return schema

@@ -1,23 +1,24 @@
-"""The part of `Table` that is about plans of table services, and about recovery."""
+"""The calls of `Table` that plan, run and end table services."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hoodoo.services.retention import RetentionCalls
+from hoodoo.engine.engine import Engine
+from hoodoo.table.ref import TableRef
 
 if TYPE_CHECKING:
     from hoodoo.model.plan_terms import PlanTerms
-    from hoodoo.recovery.recover import Recovered
     from hoodoo.recovery.rollback import RolledBack
     from hoodoo.services.rewrite import ServiceResult
 
 
-class TableServices(RetentionCalls):
-    """What can be done to a table without changing what its readers see, and to undo writes."""
+class ServiceCalls:
+    """What users do with table services."""
 
-    # -- plans ---------------------------------------------------------------------------------
+    _ref: TableRef
+    _engine: Engine
 
     def schedule_compaction(
         self,
@@ -112,27 +113,6 @@ class TableServices(RetentionCalls):
         from hoodoo.recovery.cancel import execute_cancel
 
         return execute_cancel(self._ref, instant)
-
-    # -- mending ------------------------------------------------------------------------------
-
-    def recover(self) -> Recovered:
-        """Roll back writes whose writer died, finish rollbacks that were cut off, and sweep.
-
-        Writers that are alive are not disturbed; what was left, and why, is in the answer.
-        """
-        from hoodoo.recovery.recover import recover
-
-        return recover(self._ref)
-
-    def rollback(self, instant: str, *, force: bool = False) -> RolledBack:
-        """Roll back a pending instant; `force` also takes it from a writer that is alive.
-
-        That writer fails when it wants to commit. Commits that are completed stay: rolling one
-        back is an `AlreadyCommitted`; `undo` takes the latest one back.
-        """
-        from hoodoo.recovery.recover import roll_back
-
-        return roll_back(self._ref, instant, force=force)
 
 
 def _plan_terms(
