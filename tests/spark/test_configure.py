@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
+import socket
+import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -81,3 +85,29 @@ def test_workers_come_from_the_daemon_that_has_hoodoo() -> None:
     )
     keeps = sys.version_info < (3, 13)
     assert str([(True, True, keeps, sys.executable)]) in done.stdout, done.stderr[-2000:]
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for the end of a process by it")
+def test_worker_that_spark_lets_go_ends_without_a_word(tmp_path: Path) -> None:
+    over_sockets = {
+        "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path),
+        "SPARK_REUSE_WORKER": "1",
+    }
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "hoodoo.spark.daemon", "pyspark.worker"],
+        env={**os.environ, **over_sockets},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert daemon.stdout is not None
+    (length,) = struct.unpack("!i", daemon.stdout.read(4))
+    with socket.socket(socket.AF_UNIX) as spark:
+        spark.connect(daemon.stdout.read(length))
+        (worker,) = struct.unpack("!i", spark.recv(4))
+        end = os.pidfd_open(worker)
+    assert select.select([end], [], [], 60)[0]
+    os.close(end)
+    _, told = daemon.communicate(timeout=60)
+    assert told == b""
