@@ -73,6 +73,7 @@ def test_sockets_are_set_from_the_version_that_has_them() -> None:
     assert recommended("5.0.0")[SOCKETS] == "true"
 
 
+@pytest.mark.spark
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes in /proc")
 def test_workers_come_from_the_daemon_that_has_hoodoo() -> None:
     environment = {k: v for k, v in os.environ.items() if k != "PYSPARK_PYTHON"}
