@@ -19,7 +19,22 @@ def is_in_ci(positions: Iterable[int], step: int) -> bool:
 
 def mark_nights(items: Iterable[pytest.Item]) -> None:
     """Mark what CI leaves out of thin tests as `nightly`."""
+    lists: dict[tuple[str, str], list[object]] = {}
     for item in items:
-        thin = item.get_closest_marker("thin")
-        if thin and not is_in_ci(item.callspec.indices.values(), *thin.args):
-            item.add_marker(pytest.mark.nightly)
+        if thin := item.get_closest_marker("thin"):
+            test = item.nodeid.partition("[")[0]
+            positions = [
+                _position(value, lists.setdefault((test, name), []))
+                for name, value in item.callspec.params.items()
+            ]
+            if not is_in_ci(positions, *thin.args):
+                item.add_marker(pytest.mark.nightly)
+
+
+def _position(value: object, values: list[object]) -> int:
+    """Where a value of a parameter stands, in the order in which tests come to have it."""
+    for position, known in enumerate(values):
+        if known is value:
+            return position
+    values.append(value)
+    return len(values) - 1
