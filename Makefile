@@ -10,7 +10,7 @@ SHARED := -n2 --dist worksteal
 # Not even imported by targets that run none of their tests.
 ELSEWHERE := $(addprefix --ignore=tests/,cluster compat)
 SLOW := $(addprefix --ignore=tests/,fuzz processes sim concurrency/test_locks_processes.py \
-	oracle/test_model.py write/test_index_histories.py)
+	oracle/test_model.py write/test_index_histories.py write/test_merge_memory.py)
 SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
@@ -44,6 +44,7 @@ test-fast: $(READY) ## Run the tests that need no server and little time
 
 test-nightly: fuzz ## Run what is too long for CI: broken files, more kills, more runs of the simulator (SEED=n)
 	$(PYTEST) $(APART) -m nightly
+	HOODOO_MODEL_HISTORIES=200 $(PYTEST) tests/oracle/test_model.py
 
 check: ## Run exactly what CI runs: lint, types, test, test-compat
 	@.ci/run
