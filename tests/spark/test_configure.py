@@ -8,7 +8,8 @@ import socket
 import struct
 import subprocess
 import sys
-from pathlib import Path
+import tempfile
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -37,6 +38,13 @@ def seen(_):
 
 print(spark.sparkContext.parallelize([0], 1).map(seen).collect())
 """
+
+
+@pytest.fixture
+def short_path() -> Iterator[str]:
+    """A directory for a socket, whose whole path may have about a hundred bytes."""
+    with tempfile.TemporaryDirectory() as place:
+        yield place
 
 
 @pytest.fixture(autouse=True)
@@ -89,10 +97,10 @@ def test_workers_come_from_the_daemon_that_has_hoodoo() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for the end of a process by it")
-def test_worker_that_spark_lets_go_ends_without_a_word(tmp_path: Path) -> None:
+def test_worker_that_spark_lets_go_ends_without_a_word(short_path: str) -> None:
     over_sockets = {
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",
-        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path),
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": short_path,
         "SPARK_REUSE_WORKER": "1",
     }
     daemon = subprocess.Popen(
