@@ -50,7 +50,9 @@ def judge(
     """
     if rolled_back_by is not None:
         return Verdict(instant, Fate.LEAVE, f"rollback {rolled_back_by} is about it")
-    if not pulse.is_dead:
+    # A plan that waits for its executor has no heartbeat, however young it is.
+    waits = plan.terms is not None and instant.state is State.REQUESTED and not pulse.has_heartbeat
+    if not pulse.is_dead and not waits:
         return Verdict(instant, Fate.LEAVE, f"alive: {pulse}")
     if undoes is not None:
         return Verdict(instant, Fate.LEAVE, _moot(instant, undoes))

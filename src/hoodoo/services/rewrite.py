@@ -138,7 +138,11 @@ def run_rewrite(
     plans are removed.
     """
     ref = reopen_for_writing(ref)
-    owned = own_plan(ref, instant)
+    try:
+        owned = own_plan(ref, instant)
+    except Cancelled:
+        _execute_cancel(ref, InstantTime(instant))
+        raise
     if isinstance(owned, Instant):
         return _describe_done(ref, owned)
     run = _Run(ref, service, owned, engine, progress)
@@ -348,9 +352,17 @@ def _end_failed_attempt(run: _Run[T], error: BaseException) -> None:
 
 
 def _cancel(ref: TableRef, time: InstantTime, reason: str) -> None:
-    """Failing here changes nothing for the caller: a later clean does the same."""
     try:
         request_cancel(ref, time, reason=reason, force=True)
+    except HoodooError as error:
+        log.warning("cancel_failed time=%s error=%s", time, error)
+    else:
+        _execute_cancel(ref, time)
+
+
+def _execute_cancel(ref: TableRef, time: InstantTime) -> None:
+    """Failing here changes nothing for the caller: a later clean does the same."""
+    try:
         execute_cancel(ref, time)
     except HoodooError as error:
         log.warning("cancel_failed time=%s error=%s", time, error)
