@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from hoodoo.inspect.files import FilesReport
     from hoodoo.inspect.locks import LockReport
     from hoodoo.inspect.timeline import InstantReport
+    from hoodoo.model.plan_terms import PlanTerms
     from hoodoo.recovery.recover import Recovered
     from hoodoo.recovery.rollback import RolledBack
+    from hoodoo.services.rewrite import ServiceResult
     from hoodoo.write.commit import CommitResult
 
 
@@ -247,6 +249,46 @@ class Table:
             self._ref, operation, lambda ref: write(ref, operation, rows, self._engine)
         )
 
+    # -- table services -----------------------------------------------------------------------
+
+    def schedule_compaction(
+        self,
+        *,
+        cancellable: bool = False,
+        cancellation_policy: Mapping[str, float] | None = None,
+    ) -> str | None:
+        """Plan a compaction of a merge-on-read table; its instant, or None if none is worth it.
+
+        A compaction merges the logs of each file group into a new base file. `cancellation_policy`
+        is {"hours": h, "instants": n}: when a cancellable plan that nobody completed is cancelled.
+        """
+        from hoodoo.services.compaction import schedule_compaction
+
+        terms = _plan_terms(cancellable=cancellable, limits=cancellation_policy)
+        scheduled = schedule_compaction(self._ref, terms=terms)
+        return scheduled.requested_time if scheduled else None
+
+    def run_compaction(self, instant: str | None = None) -> ServiceResult | None:
+        """Execute a planned compaction: this one, or the oldest; None if there is none."""
+        from hoodoo.services.compaction import run_compaction
+
+        return run_compaction(self._ref, instant, self._engine)
+
+    def request_cancel(self, instant: str, *, force: bool = False) -> bool:
+        """Ask for the end of a cancellable plan; nobody can complete it from now on.
+
+        False if that was asked before. `force` also takes plans that are not cancellable.
+        """
+        from hoodoo.recovery.cancel import request_cancel
+
+        return request_cancel(self._ref, instant, force=force)
+
+    def execute_cancel(self, instant: str) -> RolledBack | None:
+        """Carry out a cancel that was requested; None if that is done already."""
+        from hoodoo.recovery.cancel import execute_cancel
+
+        return execute_cancel(self._ref, instant)
+
     # -- mending ------------------------------------------------------------------------------
 
     def recover(self) -> Recovered:
@@ -295,6 +337,17 @@ def _moment(moment: str | date | None) -> str | None:
     if moment is None or isinstance(moment, str):
         return moment
     raise InputError(f"{moment!r} is neither an instant nor a time")
+
+
+def _plan_terms(
+    *,
+    cancellable: bool,
+    limits: Mapping[str, float] | None = None,
+    removable: bool = False,
+) -> PlanTerms:
+    from hoodoo.services.terms import build_terms
+
+    return build_terms(cancellable=cancellable, removable=removable, limits=limits)
 
 
 def _arrow_schema(schema: Any) -> Any:

@@ -172,6 +172,22 @@ class WriterAlive(TimelineError):
     """Someone is at work on the instant: wait for it to end, or force it."""
 
 
+class PlanInProgress(TimelineError):
+    """Someone else executes the plan: wait for that, or look at `hoodoo plans`."""
+
+
+class PlanNotExecutable(TimelineError):
+    """The plan's execution failed, or it is being rolled back, and it is not tried again."""
+
+
+class NotCancellable(TimelineError):
+    """The instant is not a pending plan that was scheduled as cancellable."""
+
+
+class CancelNotRequested(TimelineError):
+    """Nobody asked for the plan's end: request it first."""
+
+
 class EngineFailed(HoodooError):
     """The engine (Spark) could not carry a task out; its own error is the cause of this one."""
 

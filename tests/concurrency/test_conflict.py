@@ -24,9 +24,9 @@ from hoodoo.concurrency.conflict import (
     classify_commit,
     collect_touches,
     find_conflicts,
-    make_conflict_error,
     may_matter,
 )
+from hoodoo.concurrency.conflict_error import make_conflict_error
 from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.errors import CommitFailed, EarlyConflict, WriteConflict
 from hoodoo.model.commit import CommitMetadata, OperationType

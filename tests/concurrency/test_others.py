@@ -145,13 +145,15 @@ def test_pending_plans_are_read_only_if_a_rule_needs_them(table: HandMade) -> No
     table.pending(at(63), Action.DELTA_COMMIT, commit_metadata(stat(group(1))))
     now = table.txn().timeline
     clustering = (at(62), Kind.CLUSTERING, {group(1): Touch.REPLACE, group(2): Touch.REPLACE})
+    earlier = (at(30), Kind.COMPACTION, {group(1): Touch.REWRITE})
     later = (at(60), Kind.COMPACTION, {group(2): Touch.REWRITE})
     logs = (at(61), Kind.LOG_COMPACTION, {group(1): Touch.REWRITE})
     assert briefly(load(table, now)) == [clustering]
-    assert briefly(load(table, now, writer(Touch.REWRITE))) == [later, logs, clustering]
-    assert briefly(load(table, now, writer(Touch.REPLACE))) == [logs, clustering]
-    assert briefly(load(table, now, strategy=PREFER)) == []
-    assert briefly(load(table, now, writer(Touch.REWRITE), PREFER)) == [later]
+    everything = [earlier, later, logs, clustering]
+    assert briefly(load(table, now, writer(Touch.REWRITE))) == everything
+    assert briefly(load(table, now, writer(Touch.REPLACE))) == everything
+    assert briefly(load(table, now, strategy=PREFER)) == [clustering]
+    assert briefly(load(table, now, writer(Touch.REWRITE), PREFER)) == everything
     assert reads(table, now, writer()) == [f"{at(62)}.clustering.requested"]
     assert reads(table, now, writer(Touch.CREATE), PREFER) == []
 

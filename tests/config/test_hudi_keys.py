@@ -51,8 +51,7 @@ def test_what_is_not_built_can_be_switched_off_only(name: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("hoodie.compact.inline", "true", "hoodoo has no compaction yet; set it to 'false', or"),
-        ("hoodie.clustering.inline", "TRUE", "hoodoo has no clustering yet"),
+        ("hoodie.clustering.inline", "TRUE", "hoodoo has no clustering yet; set it to 'false', or"),
         ("hoodie.clean.automatic", "true", "hoodoo has no cleaning yet"),
         ("hoodie.archive.automatic", "true", "hoodoo has no archival yet"),
         ("hoodie.metadata.enable", "true", "hoodoo has no metadata table yet"),

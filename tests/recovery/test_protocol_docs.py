@@ -19,6 +19,8 @@ from hoodoo.model import paths
 from hoodoo.model.attempt import HeartbeatBody
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.plan_terms import PlanTerms
+from hoodoo.recovery.ending import NO_PLAN, PlanFacts
 from hoodoo.recovery.recover import Recovered
 from hoodoo.recovery.verdict import judge
 from hoodoo.storage.traced import TracedStorage
@@ -189,16 +191,19 @@ def test_verdicts_agree_with_the_docs() -> None:
     by_action["replacecommit"] = told[0][1:]  # it is in two rows
     assert set(by_action) == {action.value for action in Action}
     alive, dead = Pulse(0, 1), Pulse(2, 1)
+    persistent = PlanFacts(PlanTerms(), b"", None)
+    services = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING)
+    plans = dict.fromkeys(services, persistent)
     for action in Action:
         instant = Instant(T, action, State.INFLIGHT)
         for pulse, expected in zip((alive, dead), by_action[action.value], strict=True):
-            verdict = judge(instant, pulse, is_plan=False, rolled_back_by=None)
+            verdict = judge(instant, pulse, plan=plans.get(action, NO_PLAN))
             assert verdict.fate.value == expected, action
-        assert judge(instant, dead, is_plan=False, rolled_back_by=R).fate.value == "leave"
-        moot = judge(instant, dead, is_plan=False, rolled_back_by=None, undoes=R)
+        assert judge(instant, dead, rolled_back_by=R).fate.value == "leave"
+        moot = judge(instant, dead, undoes=R)
         assert moot.fate.value == "leave"
     plan = Instant(T, Action.REPLACE_COMMIT, State.INFLIGHT)
-    assert judge(plan, dead, is_plan=True, rolled_back_by=None).fate.value == "leave"
+    assert judge(plan, dead, plan=persistent).fate.value == "leave"
 
 
 def json_example(page: str) -> str:

@@ -8,12 +8,11 @@ that a test holds against `find_conflicts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 
-from hoodoo.config.concurrency import CONFLICT_RETRIES, ConflictStrategy
-from hoodoo.errors import WriteConflict
+from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.model.buckets import DIGITS
 from hoodoo.model.commit import CommitMetadata, OperationType
 from hoodoo.model.files import DataFile, FileGroupId
@@ -21,12 +20,6 @@ from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.stats import NO_COMMIT, WriteStat
-
-TRY_AGAIN = f"try again, or have that done by {CONFLICT_RETRIES.name}"
-"""What to do about most conflicts."""
-
-_CONFLICTS_NAMED = 3
-_GROUPS_NAMED = 3
 
 
 class Kind(Enum):
@@ -87,6 +80,8 @@ class Other:
     """The table's Avro schema as it published it; that of a table service does not count."""
     added: tuple[DataFile, ...] = ()
     """The data files that it wrote."""
+    is_cancellable: bool = False
+    """A pending plan that gives way to writes and to plans that are not: see `find_cancels`."""
 
     @property
     def time(self) -> InstantTime:
@@ -257,6 +252,13 @@ def find_writer_in_progress(meeting: Meeting) -> Conflict | None:
 # -- strategies ---------------------------------------------------------------------------------
 
 
+_STOPPED_BY = {
+    Kind.COMPACTION: {Touch.REWRITE, Touch.REPLACE},
+    Kind.LOG_COMPACTION: {Touch.REWRITE, Touch.REPLACE},
+    Kind.CLUSTERING: {Touch.APPEND, Touch.REWRITE, Touch.REPLACE},
+}
+
+
 def by_file_id(group: FileGroupId) -> FileGroupId:
     """File groups are the same if partition and file id are."""
     return group
@@ -300,6 +302,8 @@ def find_conflicts(
     rule_set = STRATEGIES[strategy]
     conflicts = []
     for other in sorted(others, key=lambda other: (other.time, other.instant.action.value)):
+        if other.is_cancellable and other.instant.is_pending:
+            continue
         meeting = Meeting(mine, other, rule_set.same_as)
         conflicts += [
             conflict for rule in rule_set.rules if (conflict := rule(meeting)) is not None
@@ -307,9 +311,33 @@ def find_conflicts(
     return conflicts
 
 
+def find_cancels(
+    strategy: ConflictStrategy, mine: Mine, others: Iterable[Other]
+) -> tuple[InstantTime, ...]:
+    """The pending cancellable plans that mine leaves no way to complete: they end with it.
+
+    A clustering loses the rows that are written meanwhile to what it replaces. Compactions take
+    rows that are appended, not base files that are rewritten or replaced.
+    """
+    same_as = STRATEGIES[strategy].same_as
+    return tuple(
+        sorted(
+            other.time
+            for other in others
+            if other.is_cancellable
+            and other.instant.is_pending
+            and Meeting(mine, other, same_as).over("", mine=_STOPPED_BY[other.kind])
+        )
+    )
+
+
 def may_matter(strategy: ConflictStrategy, mine: Mine, instant: Instant, kind: Kind) -> bool:
     """Whether it is worth reading what a pending instant is about."""
-    return bool(find_conflicts(strategy, mine, [Other(instant, kind, "", mine.touches)]))
+    other = Other(instant, kind, "", mine.touches)
+    if find_conflicts(strategy, mine, [other]):
+        return True
+    is_plan = kind in (Kind.COMPACTION, Kind.LOG_COMPACTION, Kind.CLUSTERING)
+    return is_plan and bool(find_cancels(strategy, mine, [replace(other, is_cancellable=True)]))
 
 
 # -- what instants say of themselves ------------------------------------------------------------
@@ -349,47 +377,3 @@ def _classify_touch(stat: WriteStat) -> Touch:
     if stat.is_log:
         return Touch.APPEND
     return Touch.CREATE if stat.prev_commit in (None, NO_COMMIT) else Touch.REWRITE
-
-
-# -- telling the user ---------------------------------------------------------------------------
-
-
-def make_conflict_error(
-    mine: Mine, conflicts: Sequence[Conflict], owners: Mapping[InstantTime, str] | None = None
-) -> WriteConflict:
-    """The error for these conflicts; `owners` says who made an instant that does not tell."""
-    descriptions = [
-        _describe_conflict(conflict, owners or {}) for conflict in conflicts[:_CONFLICTS_NAMED]
-    ]
-    if len(conflicts) > _CONFLICTS_NAMED:
-        descriptions.append(f"and {len(conflicts) - _CONFLICTS_NAMED} more")
-    with_whom = "; ".join(descriptions)
-    groups = {str(group) for conflict in conflicts for group in conflict.file_groups}
-    return WriteConflict(
-        f"{mine.kind.value} {mine.time} conflicts with {with_whom}. "
-        f"Nothing of it is visible: {_choose_advice(mine, conflicts)}",
-        instant=mine.time,
-        others=tuple(dict.fromkeys(conflict.other.time for conflict in conflicts)),
-        file_groups=tuple(sorted(groups)),
-    )
-
-
-def _describe_conflict(conflict: Conflict, owners: Mapping[InstantTime, str]) -> str:
-    other = conflict.other
-    owner = other.owner or owners.get(other.time)
-    by = f" by {owner}" if owner else ""
-    named = ", ".join(map(str, conflict.file_groups[:_GROUPS_NAMED]))
-    more = len(conflict.file_groups) - _GROUPS_NAMED
-    groups = f" {named}" + (f" and {more} more" if more > 0 else "")
-    return (
-        f"{other.instant.action.value} {other.time} ({other.operation}{by}): "
-        f"{conflict.reason}{groups if named else ''}"
-    )
-
-
-def _choose_advice(mine: Mine, conflicts: Sequence[Conflict]) -> str:
-    if mine.kind is not Kind.INGESTION:
-        return "plan it anew"
-    if any(c.other.is_pending(Kind.CLUSTERING, Kind.LOG_COMPACTION) for c in conflicts):
-        return "run the pending plan, or roll it back, and try again"
-    return TRY_AGAIN

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from hoodoo.concurrency.foreign import find_void_reason
-from hoodoo.concurrency.heartbeat import Heartbeat
+from hoodoo.concurrency.heartbeat import Heartbeat, read_heartbeat
 from hoodoo.errors import (
     Cancelled,
     CommitFailed,
@@ -23,11 +23,14 @@ from hoodoo.errors import (
     HoodooError,
     IllegalTransition,
     LeaseLost,
+    NotFound,
     OutcomeUnknown,
 )
+from hoodoo.format import json_object
 from hoodoo.format import timeline as codec
 from hoodoo.format.timeline import Metadata
 from hoodoo.model import paths
+from hoodoo.model.attempt import CancelRequest
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.table import TableProperties
@@ -43,7 +46,8 @@ from hoodoo.timeline.txn import Txn, new_time
 log = logging.getLogger("hoodoo.concurrency")
 
 _REMOVE_WITHIN_S = 10.0
-_SERVICES = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+_REWRITES = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+_PLANS = _REWRITES | {Action.CLEAN, Action.INDEXING}
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,21 @@ class Attempt:
         return f"{body.owner}.{body.epoch}"
 
 
-def publish(txn: Txn, attempt: Attempt, prepare_metadata: Callable[[], Metadata]) -> Instant:
+def publish(
+    txn: Txn,
+    attempt: Attempt,
+    prepare_metadata: Callable[[], Metadata],
+    find_cancels: Callable[[], tuple[InstantTime, ...]] = tuple,
+) -> Instant:
     """Complete an instant, or leave nothing visible.
 
     Needs: a Txn. `prepare_metadata` makes the checks that depend on what is published (conflicts,
-    metadata table) by the timeline of the Txn, and returns the metadata to publish; it is called
-    again if someone else decides meanwhile. Raises `CommitFailed`, and `CommitUnknown` once the
-    decision was sent, unless it is proven that it did not land and never will.
-    Order: state; rollbacks; cancel request; metadata prepared; lock ensured; head; completed
-    file; lock looked at.
+    metadata table) by the timeline of the Txn, and returns the metadata to publish; then
+    `find_cancels` tells which pending plans end with this very decision. Both are called again if
+    someone else decides meanwhile. Raises `CommitFailed`, and `CommitUnknown` once the decision was
+    sent, unless it is proven that it did not land and never will.
+    Order: state; owner; rollbacks; cancel request; metadata prepared; lock ensured; head; completed
+    file; cancel requests of others; lock looked at.
     Crash: before the head nothing happened; after it whoever comes next creates the completed
     file.
     """
@@ -76,12 +86,16 @@ def publish(txn: Txn, attempt: Attempt, prepare_metadata: Callable[[], Metadata]
     sent: Instant | None = None
     while sent is None or sent not in txn.timeline.instants:
         completed = _check_pending(txn, instant)
+        _refuse_taken_over(txn, attempt)
         _refuse_rolled_back(txn, instant)
         _refuse_cancelled(txn, instant)
         metadata, known = prepare_metadata(), txn.timeline
         pending = instant_path(txn.paths, instant)
         data = codec.encode(metadata)
-        decision = _prepare_decision(txn, attempt.owner, completed, data, needs=pending)
+        cancels = find_cancels()
+        decision = _prepare_decision(
+            txn, attempt.owner, completed, data, needs=pending, cancels=cancels
+        )
         try:
             _take_head(txn, decision)
         except HeadMoved as moved:
@@ -99,14 +113,21 @@ def publish(txn: Txn, attempt: Attempt, prepare_metadata: Callable[[], Metadata]
 
 
 def request(
-    txn: Txn, action: Action, owner: str, plan: Callable[[], tuple[InstantTime, bytes]]
+    txn: Txn,
+    action: Action,
+    owner: str,
+    plan: Callable[[], tuple[InstantTime, bytes]],
+    find_cancels: Callable[[], tuple[InstantTime, ...]] = tuple,
 ) -> Instant:
     """Put a plan or a rollback on the timeline, so that everyone who decides later knows of it.
 
+    One that is there already is decided again: that stops whoever decides by an older head.
+
     Needs: a Txn. `plan` makes all checks by the timeline of the Txn, and gives the time of the
-    instant and what its requested file holds; it is asked again if someone else decides meanwhile.
-    Raises what `plan` raises, and `StorageError`: then the plan may be on the timeline, or may
-    still appear there, for whoever comes next.
+    instant and what its requested file holds; `find_cancels` then tells which pending plans end
+    with this decision. Both are asked again if someone else decides meanwhile. Raises what they
+    raise, and `StorageError`: then the plan may be on the timeline, or may still appear there, for
+    whoever comes next.
     Order: checks; lock ensured; head; requested file.
     Crash: before the head nothing happened; after it whoever comes next creates the requested
     file.
@@ -114,7 +135,7 @@ def request(
     while True:
         time, data = plan()
         instant = Instant(time, action, State.REQUESTED)
-        decision = _prepare_decision(txn, owner, instant, data)
+        decision = _prepare_decision(txn, owner, instant, data, cancels=find_cancels())
         try:
             _take_head(txn, decision)
         except HeadMoved as moved:
@@ -124,6 +145,34 @@ def request(
         else:
             _carry_out(txn, decision)
             return instant
+
+
+def cancel(txn: Txn, time: InstantTime, request: CancelRequest, check: Callable[[], bool]) -> None:
+    """Decide that a pending plan is never completed. Nobody can take that back.
+
+    Needs: a Txn. `check` fails if the plan cannot be cancelled, and is false if it is already.
+    Order: checks; lock ensured; head; cancel request.
+    Crash: before the head nothing happened; after it whoever comes next creates the request.
+    """
+    data = json_object.encode(request)
+    while check():
+        decision = prepare_decision(
+            txn.env,
+            txn.head,
+            DecisionKind.CANCEL,
+            time,
+            paths.cancel(time),
+            data,
+            owner=request.by,
+            latest=time,
+        )
+        try:
+            _take_head(txn, decision)
+        except HeadMoved:
+            txn.reload()
+        else:
+            _carry_out(txn, decision)
+            return
 
 
 def withdraw(txn: Txn, rollback: Instant, owner: str, check: Callable[[], None]) -> None:
@@ -187,10 +236,24 @@ def _refuse_rolled_back(txn: Txn, instant: Instant) -> None:
         raise HeartbeatLost(f"instant {time} is being rolled back by {rollback}")
 
 
+def _refuse_taken_over(txn: Txn, attempt: Attempt) -> None:
+    """Whoever takes a plan over beats first, and then moves the head."""
+    instant = attempt.instant
+    if instant.action not in _PLANS:
+        return
+    try:
+        body = read_heartbeat(txn.env, instant.requested_time)
+    except NotFound:
+        body = None
+    if body is None or not body.is_same_attempt(attempt.heartbeat.body):
+        owner = body or "someone who ended it"
+        raise HeartbeatLost(f"instant {instant.requested_time} was taken over by {owner}")
+
+
 def _refuse_cancelled(txn: Txn, instant: Instant) -> None:
-    """Only table services are cancelled."""
+    """Only plans that rewrite data are cancelled."""
     time = instant.requested_time
-    if instant.action in _SERVICES and txn.env.storage.exists(paths.cancel(time)):
+    if instant.action in _REWRITES and txn.env.storage.exists(paths.cancel(time)):
         raise Cancelled(f"instant {time} was cancelled")
 
 
@@ -198,7 +261,13 @@ def _refuse_cancelled(txn: Txn, instant: Instant) -> None:
 
 
 def _prepare_decision(
-    txn: Txn, owner: str, instant: Instant, data: bytes, *, needs: str | None = None
+    txn: Txn,
+    owner: str,
+    instant: Instant,
+    data: bytes,
+    *,
+    needs: str | None = None,
+    cancels: tuple[InstantTime, ...] = (),
 ) -> Decision:
     """That the file of an instant in this state is to be created."""
     return prepare_decision(
@@ -211,6 +280,7 @@ def _prepare_decision(
         owner=owner,
         latest=instant.ended_at,
         needs=needs,
+        cancels=cancels,
     )
 
 
@@ -222,6 +292,11 @@ def _take_head(txn: Txn, decision: Decision) -> None:
 
 def _carry_out(txn: Txn, decision: Decision) -> bool:
     is_made = carry_out(txn.env, decision, within_s=txn.fence.budget_s())
+    if decision.cancels:
+        try:
+            txn.reload()  # creates the cancel requests
+        except HoodooError as error:  # whoever decides next creates them first
+            log.warning("cancels_left number=%d error=%s", decision.number, error)
     drop_staged(txn.env, decision)
     return is_made
 

@@ -11,6 +11,7 @@ beat the same file; a beat of one of them is as good as one's own.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
@@ -26,7 +27,7 @@ from hoodoo.errors import (
 )
 from hoodoo.format import json_object
 from hoodoo.model import paths
-from hoodoo.model.attempt import HeartbeatBody
+from hoodoo.model.attempt import RELEASED, HeartbeatBody
 from hoodoo.model.instant import InstantTime
 from hoodoo.storage.storage import Version
 from hoodoo.table.ref import TableRef
@@ -62,6 +63,8 @@ class Heartbeat:
         self._confirmed_at = sent_at
         self._lost: str | None = None
         self._timer: Timer | None = None
+        self.on_loss: Callable[[HeartbeatLost], None] | None = None
+        """Told at once when the instant is lost, by the thread that beats."""
 
     def start(self) -> None:
         """Beat from now on, at least four times before the silence would count as death."""
@@ -113,6 +116,15 @@ class Heartbeat:
         except (HeartbeatLost, StorageError) as error:
             log.warning("heartbeat_left instant=%s error=%s", self.instant, error)
 
+    def release(self) -> None:
+        """Say that nothing of this attempt runs any more, and keep its epoch for the next one.
+
+        For attempts at a plan, which others may execute again at once.
+        """
+        self.phase = RELEASED
+        self.beat()
+        self.stop()
+
     def _silent_ms(self) -> float:
         return (self._env.clock.monotonic() - self._confirmed_at) * 1000
 
@@ -148,6 +160,8 @@ class Heartbeat:
     def _lose(self, reason: str) -> None:
         self._lost = self._lost or reason
         log.warning("heartbeat_lost instant=%s reason=%s", self.instant, reason)
+        if self.on_loss is not None:
+            self.on_loss(HeartbeatLost(f"instant {self.instant} is lost: {reason}"))
 
 
 def open_instant(

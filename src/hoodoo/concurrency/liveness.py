@@ -32,8 +32,9 @@ class Pulse:
 
     @property
     def is_dead(self) -> bool:
-        """Whether it has been silent for longer than it said it would be."""
-        return self.silent_ms > self.expiry_ms
+        """Whether it has been silent for longer than it said it would be, or has said goodbye."""
+        is_released = self.body is not None and self.body.is_released
+        return is_released or self.silent_ms > self.expiry_ms
 
     def __str__(self) -> str:
         who = str(self.body) if self.body else "a writer that does not say who it is"

@@ -19,9 +19,9 @@ from hoodoo.concurrency.conflict import (
     classify_commit,
     collect_touches,
     find_conflicts,
-    make_conflict_error,
     may_matter,
 )
+from hoodoo.concurrency.conflict_error import make_conflict_error
 from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, naming
@@ -31,6 +31,7 @@ from hoodoo.model.files import DataFile, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.model.plan import CompactionPlan, RequestedReplaceMetadata
+from hoodoo.model.plan_terms import read_terms
 from hoodoo.timeline.load import read_commit, read_metadata, read_plan
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
@@ -49,6 +50,8 @@ _PENDING_KINDS = {
     Action.LOG_COMPACTION: Kind.LOG_COMPACTION,
     Action.CLUSTERING: Kind.CLUSTERING,
 }
+
+_PLAN_KINDS = (Kind.COMPACTION, Kind.LOG_COMPACTION, Kind.CLUSTERING)
 
 
 def refuse_conflicts(
@@ -163,7 +166,8 @@ def _describe_pending(env: Env, where: TimelinePaths, instant: Instant, kind: Ki
             operation = plan.operation_type or operation
         case _:
             touches = {}
-    return Other(instant, kind, operation, touches)
+    is_cancellable = kind in _PLAN_KINDS and read_terms(plan).is_cancellable
+    return Other(instant, kind, operation, touches, is_cancellable=is_cancellable)
 
 
 # -- the archived timeline ----------------------------------------------------------------------

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from hoodoo.concurrency.conflict import Conflict, Mine, Other, make_conflict_error
+from hoodoo.concurrency.conflict import Conflict, Mine, Other
+from hoodoo.concurrency.conflict_error import make_conflict_error
 from hoodoo.errors import SchemaMismatch, WriteConflict
 from hoodoo.format.schema import arrow_from_avro
 from hoodoo.rows.conform import evolve

@@ -22,7 +22,7 @@ from hoodoo.model.instant import State
 from hoodoo.model.names import parse_instant
 from hoodoo.model.paths import TimelinePaths
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline.decisions import carry_out, describe_decision, is_unfinished
+from hoodoo.timeline.decisions import carry_out, create_cancels, describe_decision, is_unfinished
 from hoodoo.timeline.head import read_content, read_head
 from hoodoo.timeline.load import load_rollback_targets, load_timeline
 from hoodoo.timeline.resolve_unknown import delete_surely
@@ -61,7 +61,10 @@ def load_head_and_timeline(env: Env, where: TimelinePaths) -> tuple[Head, Timeli
     head = read_head(env)
     timeline = load_timeline(env, where)
     decision = head.decision
-    if decision is None or not is_unfinished(env, decision, timeline):
+    if decision is None:
+        return head, timeline
+    if not is_unfinished(env, decision, timeline):
+        create_cancels(env, decision, timeline)
         return head, timeline
     try:
         if _is_void(env, where, decision, timeline):
@@ -72,7 +75,9 @@ def load_head_and_timeline(env: Env, where: TimelinePaths) -> tuple[Head, Timeli
         return load_head_and_timeline(env, where)
     if is_made and decision.kind is DecisionKind.COMPLETE:
         _withdraw_if_void(env, where, head, decision)
-    return head, load_timeline(env, where)
+    timeline = load_timeline(env, where)
+    create_cancels(env, decision, timeline)
+    return head, timeline
 
 
 def _is_void(env: Env, where: TimelinePaths, decision: Decision, timeline: Timeline) -> bool:

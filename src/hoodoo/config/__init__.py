@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from hoodoo.config import concurrency, index, options, table, tasks, write
+from hoodoo.config import compaction, concurrency, index, options, services, table, tasks, write
 from hoodoo.config.key import Key
 
 
@@ -20,6 +20,8 @@ AREAS: dict[str, tuple[Key[Any], ...]] = {
     "Indexes": keys_of(index),
     "Distributed writes": keys_of(tasks),
     "Many writers": keys_of(concurrency),
+    "Table services": keys_of(services),
+    "Compaction": keys_of(compaction),
     "Options themselves": keys_of(options),
 }
 ALL_KEYS: tuple[Key[Any], ...] = tuple(key for keys in AREAS.values() for key in keys)

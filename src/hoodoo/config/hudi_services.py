@@ -8,23 +8,11 @@ from __future__ import annotations
 from hoodoo.config.rule import Rules, not_built, noted, tuning
 
 SERVICES: tuple[Rules, ...] = (
-    not_built(
-        "compaction",
-        "hoodie.compact.inline hoodie.compact.schedule.inline "
-        "hoodie.datasource.compaction.async.enable",
-    ),
+    tuning("hoodie.datasource.compaction.async.enable"),
     not_built("log compaction", "hoodie.log.compaction.enable hoodie.log.compaction.inline"),
     tuning("hoodie.log.compaction.", "blocks.threshold"),
-    tuning(
-        "hoodie.compact.",
-        "inline.max.delta.commits inline.max.delta.seconds inline.trigger.strategy "
-        "merge.handle.class",
-    ),
-    tuning(
-        "hoodie.compaction.",
-        "daybased.target.partitions lazy.block.read logfile.num.threshold logfile.size.threshold "
-        "partition.path.regex plan.generator reverse.log.read strategy target.io",
-    ),
+    tuning("hoodie.compact.merge.handle.class"),
+    tuning("hoodie.compaction.", "lazy.block.read plan.generator reverse.log.read"),
     not_built(
         "clustering",
         "hoodie.clustering.inline hoodie.datasource.clustering.inline.enable "

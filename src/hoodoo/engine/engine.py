@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
+from hoodoo.engine.stop import Stop
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -33,5 +35,15 @@ class Engine(Protocol):
     def repeats(self) -> bool:
         """Whether a task may run more than once, at the same time or after its result was taken."""
 
-    def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """The first failure of a task is raised; tasks not yet begun are then dropped."""
+    def map(
+        self,
+        task: Callable[[Item], Result],
+        items: Sequence[Item],
+        *,
+        stop: Stop | None = None,
+        done: Callable[[int], None] | None = None,
+    ) -> list[Result]:
+        """The first failure of a task is raised; tasks not yet begun are then dropped.
+
+        So is the error of `stop`, once it is requested. `done` is told how many items are done.
+        """

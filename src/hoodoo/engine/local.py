@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 from hoodoo.engine.engine import Item, Result
+from hoodoo.engine.stop import Stop
 
 
 class LocalEngine:
@@ -19,16 +21,33 @@ class LocalEngine:
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or min(8, os.cpu_count() or 1)
 
-    def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    def map(
+        self,
+        task: Callable[[Item], Result],
+        items: Sequence[Item],
+        *,
+        stop: Stop | None = None,
+        done: Callable[[int], None] | None = None,
+    ) -> list[Result]:
+        finished = itertools.count(1)
+
+        def run_one(item: Item) -> Result:
+            if stop is not None:
+                stop.check()
+            result = task(item)
+            if done is not None:
+                done(next(finished))
+            return result
+
         if self._threads == 1 or len(items) < 2:
-            return [task(item) for item in items]
+            return [run_one(item) for item in items]
         failed = threading.Event()
 
         def run(item: Item) -> Result:
             if failed.is_set():
                 return cast(Result, None)  # dropped: nobody sees it, the failure is raised
             try:
-                return task(item)
+                return run_one(item)
             except BaseException:
                 failed.set()
                 raise

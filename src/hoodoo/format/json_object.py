@@ -1,13 +1,14 @@
 """Small files of hoodoo's own, as JSON objects whose members are the fields of a value.
 
-Members that a value does not know are ignored, so that a newer release may add some.
+Members that a value does not know are ignored, and members that have a default may be absent, so
+that a newer release may add some.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -34,7 +35,13 @@ def decode(data: bytes, kind: type[T]) -> T:
     if not isinstance(tree, dict):
         raise FormatError("not a JSON object")
     try:
-        return kind(**{name: read(tree.get(name)) for name, read in _readers(kind)})
+        return kind(
+            **{
+                name: read(tree.get(name))
+                for name, (read, may_be_absent) in _readers(kind).items()
+                if name in tree or not may_be_absent
+            }
+        )
     except ValueError as error:
         raise FormatError(str(error)) from None
 
@@ -43,14 +50,17 @@ def _plain(value: object) -> object:
     return value.value if isinstance(value, Enum) else value
 
 
-_READERS: dict[type[Any], tuple[tuple[str, _Read], ...]] = {}
+_READERS: dict[type[Any], dict[str, tuple[_Read, bool]]] = {}
 
 
-def _readers(kind: type[Any]) -> tuple[tuple[str, _Read], ...]:
-    """The fields of a class, with what reads the member of each; worked out once."""
+def _readers(kind: type[Any]) -> dict[str, tuple[_Read, bool]]:
+    """The fields of a class: what reads each, and whether it has a default; worked out once."""
     if kind not in _READERS:
         hints = get_type_hints(kind)
-        _READERS[kind] = tuple((name, _reader(hint)) for name, hint in hints.items())
+        _READERS[kind] = {
+            field.name: (_reader(hints[field.name]), field.default is not MISSING)
+            for field in fields(kind)
+        }
     return _READERS[kind]
 
 

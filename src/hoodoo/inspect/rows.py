@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hoodoo.engine.engine import Item, Result
 from hoodoo.engine.local import LocalEngine
+from hoodoo.engine.stop import Stop
 from hoodoo.errors import naming
 from hoodoo.format.parquet import open_parquet
 from hoodoo.model.files import FileSlice
@@ -26,16 +27,23 @@ class _UntilEnough:
     def __init__(self, limit: int) -> None:
         self._limit = limit
 
-    def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        done: list[Result] = []
+    def map(
+        self,
+        task: Callable[[Item], Result],
+        items: Sequence[Item],
+        *,
+        stop: Stop | None = None,
+        done: Callable[[int], None] | None = None,
+    ) -> list[Result]:
+        results: list[Result] = []
         rows = 0
         for item in items:
             if rows >= self._limit:
                 break
             result = task(item)
             rows += len(result) if isinstance(result, pa.Table) else 0
-            done.append(result)
-        return done
+            results.append(result)
+        return results
 
 
 def first_rows(

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from hoodoo.model.instant import InstantTime
 
+RELEASED = "released"
+"""The phase of an attempt that has failed and stopped: another one may begin at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatBody:
@@ -32,11 +35,37 @@ class HeartbeatBody:
         """Silence after which the owner counts as dead."""
         return self.interval_ms * self.misses
 
+    @property
+    def is_released(self) -> bool:
+        """Whether the owner said that nothing of this attempt runs any more."""
+        return self.phase == RELEASED
+
     def is_same_attempt(self, other: HeartbeatBody) -> bool:
         return self.owner == other.owner and self.epoch == other.epoch
 
     def __str__(self) -> str:
         return f"{self.app_id} on {self.host}, process {self.pid} ({self.kind}, {self.phase})"
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """The content of a cancel request, for people to read: who asked for a plan's end, and why."""
+
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedPlan:
+    """What is left of a plan that was cancelled."""
+
+    instant: InstantTime
+    action: str
+    rollback: InstantTime
+    """The rollback that took it off the timeline."""
+    reason: str
+    plan: str
+    """What its requested file held, in base64."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ class DecisionKind(Enum):
     stand, or the requested one of a rollback that must not be carried out."""
     PROPERTIES = "properties"
     """`hoodie.properties` is to be replaced."""
+    CANCEL = "cancel"
+    """A plan is never to be completed: its cancel request is to be created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Decision:
     """Of the file's content, which is in `content` (base64), or in the object `staged`."""
     content: str | None = None
     staged: str | None = None
+    cancels: tuple[str, ...] = ()
+    """Pending plans that this ends as well: their cancel requests are created after its file."""
 
 
 @dataclass(frozen=True, slots=True)

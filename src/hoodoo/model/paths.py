@@ -20,6 +20,7 @@ METADATA_TABLE = ".hoodie/metadata"
 OWN = ".hoodie/.aux/hoodoo"
 HEAD = f"{OWN}/head"
 STAGED = f"{OWN}/staged"
+ABORTED = f"{OWN}/aborted"
 COMPLETIONS = f"{OWN}/completion"
 FINALS = f"{OWN}/finalize"
 PROBES = f"{OWN}/probes"
@@ -70,6 +71,11 @@ def heartbeat(instant: InstantTime) -> str:
 def cancel(instant: InstantTime) -> str:
     """The request to cancel a plan."""
     return f"{CANCELS}/{instant}"
+
+
+def aborted(instant: InstantTime) -> str:
+    """The record of a plan that was cancelled."""
+    return f"{ABORTED}/{instant}"
 
 
 def marker_directory(instant: InstantTime) -> str:

@@ -12,6 +12,7 @@ from hoodoo.concurrency.heartbeat import read_heartbeat
 from hoodoo.concurrency.liveness import take_pulses
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import FAILED_WRITES, FailedWrites
+from hoodoo.config.services import ROLLBACK_DELAY_MIN
 from hoodoo.errors import (
     AlreadyCommitted,
     HeartbeatLost,
@@ -23,8 +24,8 @@ from hoodoo.errors import (
     WriterAlive,
 )
 from hoodoo.model.decision import DecisionKind
-from hoodoo.model.instant import Action, Instant, InstantTime
-from hoodoo.model.plan import RequestedReplaceMetadata
+from hoodoo.model.instant import Action, Instant
+from hoodoo.recovery.ending import REWRITES, load_plan_facts
 from hoodoo.recovery.rollback import (
     RolledBack,
     carry_out_rollback,
@@ -38,7 +39,7 @@ from hoodoo.recovery.verdict import Fate, Verdict, judge_all
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline.head import read_head
-from hoodoo.timeline.load import load_rollback_targets, read_plan
+from hoodoo.timeline.load import load_rollback_targets
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
@@ -211,7 +212,8 @@ def _judge_pending(ref: TableRef, timeline: Timeline) -> list[Verdict]:
     return judge_all(
         pending,
         take_pulses(ref, pending),
-        plans=_find_clusterings(ref, pending),
+        plans={i.requested_time: load_plan_facts(ref, i) for i in pending if i.action in REWRITES},
+        delay_minutes=ref.config.get(ROLLBACK_DELAY_MIN),
         targets=load_rollback_targets(ref.env, ref.properties.timeline, pending),
         completed={instant.requested_time for instant in timeline.completed},
     )
@@ -249,17 +251,3 @@ def _carry_out_all(
     gone = {each.instant for each in done}
     still = [verdict for verdict in left if verdict.instant.requested_time not in gone]
     return Recovered(tuple(done), (*still, *overtaken))
-
-
-def _find_clusterings(ref: TableRef, pending: Iterable[Instant]) -> set[InstantTime]:
-    """Replace commits that are clusterings, as older writers recorded them."""
-    clusterings = set()
-    for instant in pending:
-        if instant.action is Action.REPLACE_COMMIT:
-            try:
-                plan = read_plan(ref.env, ref.properties.timeline, instant)
-            except NotFound:
-                continue
-            if isinstance(plan, RequestedReplaceMetadata) and plan.clustering_plan is not None:
-                clusterings.add(instant.requested_time)
-    return clusterings

@@ -26,6 +26,7 @@ from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath, join
 from hoodoo.model.plan import RollbackPlan, RollbackRequest
+from hoodoo.recovery.ending import Ending, drop_cancel, end_target, load_plan_facts
 from hoodoo.recovery.files import (
     find_files,
     find_partitions,
@@ -60,6 +61,8 @@ class RolledBack:
     """It was taken off the timeline, because what it was about stands."""
     reason: str = ""
     """Why it had to be."""
+    ending: Ending = Ending.REMOVE
+    """What is left of the instant."""
 
 
 def schedule_rollback(txn: Txn, ref: TableRef, instant: Instant) -> Attempt:
@@ -182,23 +185,32 @@ def _make_request(ref: TableRef, path: str) -> RollbackRequest:
     )
 
 
-def carry_out_rollback(ref: TableRef, attempt: Attempt, *, keep_plan: bool = False) -> RolledBack:
+def carry_out_rollback(ref: TableRef, attempt: Attempt) -> RolledBack:
     """Carry a scheduled rollback out, from wherever someone left it.
 
     Order: timeline read; planned and announced files deleted; partitions listed, and what appeared
-    meanwhile deleted; note for later sweeps; then, in a transaction, through the gate: inflight and
-    requested files of the instant deleted, completed rollback; markers; heartbeats.
+    meanwhile deleted; note for later sweeps; then, in a transaction, through the gate: the instant
+    ended (see `end_target`), completed rollback; markers; cancel request; heartbeats.
     Crash: the rollback is pending, or done with leftovers; anyone may repeat all of it.
     """
-    env, done = ref.env, _undo_and_publish(ref, attempt, keep_plan=keep_plan)
+    env, done = ref.env, _undo_and_publish(ref, attempt)
     delete_markers(env, done.instant)
-    delete_surely(env, paths.heartbeat(done.instant))
+    if done.ending is Ending.ABORT:
+        drop_cancel(ref, done.instant)
+    if done.ending is not Ending.KEEP_PLAN:  # else the next attempt counts on from its epoch
+        delete_surely(env, paths.heartbeat(done.instant))
     attempt.heartbeat.end()
-    log.info("rolled_back time=%s by=%s files=%d", done.instant, done.rollback, len(done.files))
+    log.info(
+        "rolled_back time=%s by=%s files=%d ending=%s",
+        done.instant,
+        done.rollback,
+        len(done.files),
+        done.ending.value,
+    )
     return done
 
 
-def _undo_and_publish(ref: TableRef, attempt: Attempt, *, keep_plan: bool) -> RolledBack:
+def _undo_and_publish(ref: TableRef, attempt: Attempt) -> RolledBack:
     env, rollback = ref.env, attempt.instant.requested_time
     started = env.clock.monotonic()
     plan = _read_plan(ref, attempt.instant)
@@ -211,16 +223,26 @@ def _undo_and_publish(ref: TableRef, attempt: Attempt, *, keep_plan: bool) -> Ro
     deleted |= delete_files(env, find_files(env, target.requested_time, sorted(partitions)))
     _note_leftovers(ref, target.requested_time, partitions)
 
+    endings: list[Ending] = []
+
     def prepare_metadata() -> RollbackMetadata:
         reopen_for_writing(ref)
         refuse_completed(txn.timeline, plan)
-        transitions.remove(txn, target, keep_plan=keep_plan)
+        facts = load_plan_facts(ref, target)
+        endings.append(facts.ending)
+        end_target(txn, target, facts, facts.ending, rollback)
         took_ms = int((env.clock.monotonic() - started) * 1000)
         return _make_metadata(ref, rollback, target, deleted, took_ms)
 
     with transaction(ref, "rollback") as txn:
         publish(txn, attempt, prepare_metadata)
-    return RolledBack(rollback, target.requested_time, target.action.value, tuple(sorted(deleted)))
+    return RolledBack(
+        rollback,
+        target.requested_time,
+        target.action.value,
+        tuple(sorted(deleted)),
+        ending=endings[-1],
+    )
 
 
 def _read_plan(ref: TableRef, rollback: Instant) -> RollbackPlan:

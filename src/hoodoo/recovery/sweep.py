@@ -19,7 +19,7 @@ from hoodoo.format import json_object
 from hoodoo.format.completion import decode_final, encode_final
 from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
-from hoodoo.model.instant import InstantTime
+from hoodoo.model.instant import InstantTime, State
 from hoodoo.model.paths import PartitionPath
 from hoodoo.recovery.files import find_files, load_announced_paths
 from hoodoo.recovery.traces import Traces
@@ -121,7 +121,10 @@ def _sweep(
 
 def _has_candidates(traces: Traces) -> bool:
     """Whether there is anything that goes once it is old enough."""
-    dated = (traces.notes, traces.finals, traces.staged, traces.probes, traces.completions)
+    dated = (
+        *(traces.notes, traces.finals, traces.staged, traces.probes, traces.completions),
+        traces.cancels,
+    )
     ended = (_is_over(traces, time) for time in traces.marked | set(traces.heartbeats))
     return any(dated) or any(ended)
 
@@ -172,7 +175,8 @@ def _look_where_noted(facts: _Facts, entry: ObjectInfo, other: list[str]) -> Ite
     except NotFound:  # another sweep was faster
         return ()
     deleted: Iterable[str] = ()
-    if facts.traces.timeline.find(note.instant) is None:
+    found = facts.traces.timeline.find(note.instant)
+    if found is None or found.state is State.ABORTED:
         places = map(PartitionPath, note.partitions)
         deleted = delete_files(env, find_files(env, note.instant, places))
     if note.rounds + 1 < _ROUNDS:
@@ -221,6 +225,12 @@ def _find_old_paths(facts: _Facts) -> Iterator[str]:
     for entry in traces.completions:
         if facts.is_settled(_instant_of(entry)):
             yield entry.path
+    for instant, entry in traces.cancels.items():
+        if facts.is_settled(instant) and facts.is_old(entry):
+            yield entry.path
+    for instant, entry in traces.aborted.items():
+        if traces.timeline.find(instant) is None and facts.is_old(entry):
+            yield entry.path  # its tombstone went with the instants around it
     for instant, entry in traces.heartbeats.items():
         if facts.is_settled(instant):
             yield entry.path

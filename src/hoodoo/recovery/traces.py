@@ -30,6 +30,8 @@ class Traces:
     completions: Sequence[ObjectInfo]
     finals: Mapping[InstantTime, ObjectInfo]
     notes: Mapping[InstantTime, ObjectInfo]
+    cancels: Mapping[InstantTime, ObjectInfo]
+    aborted: Mapping[InstantTime, ObjectInfo]
     staged: Sequence[ObjectInfo]
     probes: Sequence[ObjectInfo]
     latest_ms: int
@@ -46,6 +48,8 @@ def load_traces(env: Env, where: TimelinePaths) -> Traces:
         completions=[entry for _, entry in _select_by_directory(entries, paths.COMPLETIONS)],
         finals=dict(_select_by_name(entries, paths.FINALS)),
         notes=dict(_select_by_name(entries, paths.SWEEPS)),
+        cancels=dict(_select_by_name(entries, paths.CANCELS)),
+        aborted=dict(_select_by_name(entries, paths.ABORTED)),
         staged=_select_directory(entries, paths.STAGED),
         probes=_select_directory(entries, paths.PROBES),
         latest_ms=max((entry.modified_ms for entry in entries), default=0),

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from hoodoo.concurrency.liveness import Pulse
-from hoodoo.model.instant import Action, Instant, InstantTime
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.plan import PlanPolicy
+from hoodoo.model.plan_terms import PlanTerms
+from hoodoo.recovery.ending import NO_PLAN, PlanFacts
 
-_SERVICES = frozenset(
-    {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.INDEXING, Action.CLEAN}
-)
+_MINUTE_MS = 60_000
 
 
 class Fate(Enum):
@@ -36,37 +37,57 @@ def judge(
     instant: Instant,
     pulse: Pulse,
     *,
-    is_plan: bool,
-    rolled_back_by: InstantTime | None,
+    plan: PlanFacts = NO_PLAN,
+    delay_minutes: int = -1,
+    rolled_back_by: InstantTime | None = None,
     undoes: InstantTime | None = None,
 ) -> Verdict:
     """The verdict on a pending instant.
 
-    `is_plan`: it is a table service, whose plan waits for an executor. `rolled_back_by`: the
-    pending rollback that targets it. `undoes`: the completed instant that it is a rollback of.
+    `plan`: that of a table service, which waits for an executor; `delay_minutes`: how old a
+    removable one may get, -1 is however old. `rolled_back_by`: the pending rollback that targets
+    it. `undoes`: the completed instant that it is a rollback of.
     """
     if rolled_back_by is not None:
         return Verdict(instant, Fate.LEAVE, f"rollback {rolled_back_by} is about it")
-    if not pulse.is_dead:
+    # A plan that waits for its executor has no heartbeat, however young it is.
+    waits = plan.terms is not None and instant.state is State.REQUESTED and not pulse.has_heartbeat
+    if not pulse.is_dead and not waits:
         return Verdict(instant, Fate.LEAVE, f"alive: {pulse}")
     if undoes is not None:
         return Verdict(instant, Fate.LEAVE, _moot(instant, undoes))
     if instant.action is Action.ROLLBACK:
         return Verdict(instant, Fate.FINISH, f"dead: {pulse}")
-    if is_plan or instant.action in _SERVICES:
-        return Verdict(instant, Fate.LEAVE, "a plan of a table service, for its next executor")
+    if plan.terms is not None:
+        return _judge_plan(instant, pulse, plan, plan.terms, delay_minutes)
     if not instant.action.writes_data:
         return Verdict(instant, Fate.LEAVE, f"a {instant.action.value} is not rolled back")
     return Verdict(instant, Fate.ROLL_BACK, f"dead: {pulse}")
+
+
+def _judge_plan(
+    instant: Instant, pulse: Pulse, plan: PlanFacts, terms: PlanTerms, delay_minutes: int
+) -> Verdict:
+    """Only a cancelled plan, and a removable one that failed or that nobody executes, goes."""
+    if plan.cancel is not None:
+        return Verdict(instant, Fate.ROLL_BACK, f"its end was requested: {plan.cancel.reason}")
+    if terms.policy is PlanPolicy.REMOVABLE:
+        if instant.state is State.INFLIGHT:
+            return Verdict(instant, Fate.ROLL_BACK, f"its execution failed: {pulse}")
+        if 0 <= delay_minutes * _MINUTE_MS <= pulse.silent_ms:
+            return Verdict(instant, Fate.ROLL_BACK, f"nobody executed it: {pulse}")
+    policy = terms.policy.value
+    return Verdict(instant, Fate.LEAVE, f"a {policy} plan of a table service, for its executor")
 
 
 def judge_all(
     pending: Collection[Instant],
     pulses: Mapping[InstantTime, Pulse],
     *,
-    plans: Collection[InstantTime],
+    plans: Mapping[InstantTime, PlanFacts],
     targets: Mapping[InstantTime, InstantTime],
     completed: Collection[InstantTime] = (),
+    delay_minutes: int = -1,
 ) -> list[Verdict]:
     """The verdict on each pending instant; `targets` maps what is rolled back to its rollback."""
     undone = {by: target for target, by in targets.items() if target in completed}
@@ -74,7 +95,8 @@ def judge_all(
         judge(
             instant,
             pulses[instant.requested_time],
-            is_plan=instant.requested_time in plans,
+            plan=plans.get(instant.requested_time, NO_PLAN),
+            delay_minutes=delay_minutes,
             rolled_back_by=targets.get(instant.requested_time),
             undoes=undone.get(instant.requested_time),
         )

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from hoodoo.engine.engine import Item, Repeatable, Result, Sized
 from hoodoo.engine.local import LocalEngine
+from hoodoo.engine.stop import Stop
 from hoodoo.errors import HoodooError
 from hoodoo.spark.packing import pack
-from hoodoo.spark.session import describe_jobs, translate_spark_errors
+from hoodoo.spark.session import describe_jobs, stoppable_jobs, translate_spark_errors
 from hoodoo.spark.worker import attempt
 
 _BROADCAST_BYTES = 16 << 20
@@ -35,13 +36,25 @@ class SparkEngine:
         self._purpose = purpose
         self._here_bytes = here_bytes
 
-    def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    def map(
+        self,
+        task: Callable[[Item], Result],
+        items: Sequence[Item],
+        *,
+        stop: Stop | None = None,
+        done: Callable[[int], None] | None = None,
+    ) -> list[Result]:
         if not items:
             return []
         sizes = [item.size_bytes for item in items if isinstance(item, Sized)]
         if len(sizes) == len(items) and sum(sizes) <= self._here_bytes:
-            return LocalEngine().map(task, [_attempted(item, _HERE) for item in items])
-        return self._map_in_tasks(task, items)
+            here = [_attempted(item, _HERE) for item in items]
+            return LocalEngine().map(task, here, stop=stop, done=done)
+        with stoppable_jobs(self._spark, stop):
+            results = self._map_in_tasks(task, items)
+        if done is not None:
+            done(len(items))
+        return results
 
     def _map_in_tasks(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         context, packed = self._spark.sparkContext, [pickle.dumps(item) for item in items]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from hoodoo.engine.stop import Stop
 from hoodoo.errors import (
     CommitFailed,
     EngineFailed,
@@ -57,6 +59,27 @@ def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
         yield
     finally:
         context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None unsets
+
+
+@contextmanager
+def stoppable_jobs(spark: SparkSession, stop: Stop | None) -> Iterator[None]:
+    """Jobs of this block are cancelled once their end is requested, and fail with that error.
+
+    By a tag of their own: the job group is the user's.
+    """
+    if stop is None:
+        yield
+        return
+    context, tag = spark.sparkContext, f"hoodoo-{uuid.uuid4()}"
+    context.addJobTag(tag)
+    try:
+        with stop.calling(lambda: context.cancelJobsWithTag(tag)):
+            yield
+    except HoodooError:
+        stop.check()
+        raise
+    finally:
+        context.removeJobTag(tag)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hoodoo.config.write import RECORD_SIZE_ESTIMATE
+from hoodoo.engine.stop import Stop
 from hoodoo.errors import CommitFailed
 from hoodoo.model.commit import OperationType
 from hoodoo.model.file_group_write import FileGroupWrite, Route
@@ -21,7 +22,7 @@ from hoodoo.model.stats import WriteStat
 from hoodoo.spark.columns import DELETED, HASH, LABEL, PLACE, TASK, WRITE
 from hoodoo.spark.packing import pack
 from hoodoo.spark.placement import leading_numbers
-from hoodoo.spark.session import describe_jobs, translate_spark_errors
+from hoodoo.spark.session import describe_jobs, stoppable_jobs, translate_spark_errors
 from hoodoo.spark.tasks import RESULTS, Result, StageTasks, write_bulk, write_file_groups
 from hoodoo.write.assignment import Assignment
 from hoodoo.write.context import WriteContext
@@ -129,6 +130,7 @@ def write_routed(
     assignment: Assignment,
     routed: RoutedRows,
     context: WriteContext,
+    stop: Stop,
     *,
     combine: bool,
 ) -> list[WriteStat]:
@@ -152,7 +154,7 @@ def write_routed(
         lambda batches: write_file_groups(shared.value, batches), RESULTS
     )
     try:
-        results = _collect_results(spark, stage_rows, context, "write")
+        results = _collect_results(spark, stage_rows, context, stop)
     finally:
         shared.destroy()
     received = sum(result.rows for result in results)
@@ -164,22 +166,29 @@ def write_routed(
     return [stat for result in results for stat in result.stats]
 
 
-def write_streamed(spark: SparkSession, frame: DataFrame, context: WriteContext) -> list[WriteStat]:
+def write_streamed(
+    spark: SparkSession, frame: DataFrame, context: WriteContext, stop: Stop
+) -> list[WriteStat]:
     """Write rows to new file groups where they are, without moving them."""
     shared = spark.sparkContext.broadcast(context)
     stage_rows = frame.mapInArrow(lambda batches: write_bulk(shared.value, batches), RESULTS)
     try:
-        results = _collect_results(spark, stage_rows, context, "write")
+        results = _collect_results(spark, stage_rows, context, stop)
     finally:
         shared.destroy()
     return [stat for result in results for stat in result.stats]
 
 
 def _collect_results(
-    spark: SparkSession, stage_rows: DataFrame, context: WriteContext, phase: str
+    spark: SparkSession, stage_rows: DataFrame, context: WriteContext, stop: Stop
 ) -> list[Result]:
     """Run the stage. Its results are collected once, and nothing comes behind it in the job."""
-    with describe_jobs(spark, describe_phase(context, phase)), translate_spark_errors():
+    description = describe_phase(context, "write")
+    with (
+        stoppable_jobs(spark, stop),
+        describe_jobs(spark, description),
+        translate_spark_errors(),
+    ):
         rows = stage_rows.collect()
     results = [pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: row["number"])]
     for result in results:

@@ -23,7 +23,7 @@ def strays_of(
     Needs: it is not pending on `timeline`.
     """
     in_timeline = timeline.find(instant)
-    if in_timeline is not None:
+    if in_timeline is not None and in_timeline.is_completed:
         metadata = read_commit(ref.env, ref.properties.timeline, in_timeline)
         named = {stat.path for _, stat in metadata.stats()}
         return [path for path in files if path not in named]

@@ -7,6 +7,7 @@ the bytes that the decision names.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from hoodoo.env import Env
 from hoodoo.errors import (
@@ -17,10 +18,12 @@ from hoodoo.errors import (
     PreconditionFailed,
     naming,
 )
+from hoodoo.format import json_object
 from hoodoo.format import properties as properties_codec
 from hoodoo.model import paths
+from hoodoo.model.attempt import CancelRequest
 from hoodoo.model.decision import Decision, DecisionKind
-from hoodoo.model.instant import State
+from hoodoo.model.instant import InstantTime, State
 from hoodoo.timeline.head import read_content
 from hoodoo.timeline.resolve_unknown import create_once, delete_surely, replace_once
 from hoodoo.timeline.timeline import Timeline
@@ -42,7 +45,7 @@ def carry_out(env: Env, decision: Decision, *, within_s: float | None = None) ->
             return True
         case DecisionKind.PROPERTIES:
             return _replace_properties(env, decision)
-        case DecisionKind.REQUEST | DecisionKind.COMPLETE:
+        case DecisionKind.REQUEST | DecisionKind.COMPLETE | DecisionKind.CANCEL:
             return _create(env, decision, within_s)
 
 
@@ -69,8 +72,29 @@ def is_unfinished(env: Env, decision: Decision, timeline: Timeline) -> bool:
             return instant is not None and instant.state is State.INFLIGHT
         case DecisionKind.REMOVE:
             return env.storage.exists(decision.path)
+        case DecisionKind.CANCEL:
+            is_pending = instant is not None and instant.is_pending
+            return is_pending and not env.storage.exists(decision.path)
         case DecisionKind.PROPERTIES:
             return not _has_properties(env.storage.read(paths.PROPERTIES), decision)
+
+
+def create_cancels(env: Env, decision: Decision, timeline: Timeline) -> None:
+    """Create the cancel requests that come with a decision, once that is carried out.
+
+    Only for plans that are pending still: the request of a plan that has ended is gone for good.
+    Order: each cancel request, put-if-absent.
+    """
+    if not decision.cancels or timeline.find(decision.instant) is None:
+        return
+    for time in map(InstantTime, decision.cancels):
+        plan = timeline.find(time)
+        if plan is None or not plan.is_pending or env.storage.exists(paths.cancel(time)):
+            continue
+        data = json_object.encode(CancelRequest(decision.owner, f"{decision.instant} goes first"))
+        with suppress(AlreadyExists):
+            create_once(env, paths.cancel(time), data)
+        log.info("cancel_requested time=%s by=%s", time, decision.instant)
 
 
 def _has_properties(data: bytes, decision: Decision) -> bool:

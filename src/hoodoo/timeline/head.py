@@ -58,6 +58,7 @@ def prepare_decision(
     owner: str,
     latest: InstantTime,
     needs: str | None = None,
+    cancels: tuple[InstantTime, ...] = (),
 ) -> Decision:
     """The decision that is to follow this head; a large content is staged.
 
@@ -72,6 +73,7 @@ def prepare_decision(
         latest=max(filter(None, (head.latest, latest))),
         needs=needs,
         sha256=hashlib.sha256(data).hexdigest(),
+        cancels=cancels,
     )
     if len(data) <= INLINE_BYTES:
         return replace(decision, content=base64.b64encode(data).decode())

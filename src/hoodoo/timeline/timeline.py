@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from hoodoo.model.instant import Action, Instant, InstantTime
+from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.slices import Visibility
 
 
@@ -80,7 +80,7 @@ class Timeline:
     def start(self) -> InstantTime | None:
         """Requested time of the first write that is still here; earlier ones are archived."""
         for instant in self.instants:
-            if instant.action.writes_data:
+            if instant.action.writes_data and instant.state is not State.ABORTED:
                 return instant.requested_time
         return None
 

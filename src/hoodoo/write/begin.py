@@ -78,14 +78,18 @@ def begin(ref: TableRef, assignment: Assignment) -> BegunWrite:
     return BegunWrite(Attempt(inflight, heartbeat), assignment)
 
 
-def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline) -> list[Other]:
+def check_conflicts(
+    txn: Txn,
+    ref: TableRef,
+    mine: Mine,
+    *,
+    planned_on: Timeline,
+    strategy: ConflictStrategy | None = None,
+) -> list[Other]:
     """What others did since the write was planned. Raises `WriteConflict` if it is in the way.
 
-    Needs: a Txn.
+    Needs: a Txn. `strategy` is by the settings unless a plan's terms ask for another.
     """
-    strategy = ref.config.get(CONFLICT_STRATEGY)
-    if index_of(ref).buckets is not None:
-        strategy = ConflictStrategy.BUCKET  # a bucket is one file group, whoever makes it
 
     def owner_of(other: InstantTime) -> str | None:
         try:
@@ -94,7 +98,14 @@ def check_conflicts(txn: Txn, ref: TableRef, mine: Mine, *, planned_on: Timeline
             return None
         return str(beat) if beat else None
 
-    return refuse_conflicts(txn, strategy, mine, planned_on, owner_of)
+    return refuse_conflicts(txn, strategy or conflict_strategy(ref), mine, planned_on, owner_of)
+
+
+def conflict_strategy(ref: TableRef) -> ConflictStrategy:
+    """By the settings; but a bucket is one file group, whoever makes it."""
+    if index_of(ref).buckets is not None:
+        return ConflictStrategy.BUCKET
+    return ref.config.get(CONFLICT_STRATEGY)
 
 
 def _planned_stat(write: FileGroupWrite) -> WriteStat:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hoodoo.concurrency.conflict import Other
+from hoodoo.concurrency.conflict import Other, find_cancels
 from hoodoo.concurrency.gate import publish
 from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.concurrency.rebase import rebase_schema
@@ -19,7 +19,7 @@ from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.assignment import Assignment
-from hoodoo.write.begin import BegunWrite, check_conflicts
+from hoodoo.write.begin import BegunWrite, check_conflicts, conflict_strategy
 from hoodoo.write.key_guard import KeyGuard, LookOutside
 
 _LOCKS = 3
@@ -79,9 +79,11 @@ def commit(
     planned_schema = _planned_schema_json(ref, assignment)
     guard = KeyGuard(ref, assignment, begun.time, stats, engine)
 
+    others: list[Other] = []
+
     def prepare_metadata() -> CommitMetadata:
         _refuse_changed(ref)
-        others = check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
+        others[:] = check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
         schema = rebase_schema(mine, schema_json, others, planned_on=planned_schema)
         guard.refuse_collisions(others)
         return _metadata(ref, begun, stats, schema)
@@ -93,7 +95,12 @@ def commit(
         unseen = ()
         try:
             with transaction(ref, "commit") as txn:
-                return publish(txn, begun.attempt, prepare_metadata)
+                return publish(
+                    txn,
+                    begun.attempt,
+                    prepare_metadata,
+                    lambda: find_cancels(conflict_strategy(ref), mine, others),
+                )
         except LookOutside as search:
             unseen = search.others
         except LeaseLost as error:  # nothing was decided: all is asked again under a new lock

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from hoodoo.concurrency.markers import delete_markers
 from hoodoo.engine.engine import Engine
+from hoodoo.engine.stop import Stop
 from hoodoo.env import Env
 from hoodoo.errors import CommitUnknown, StorageError
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields
@@ -49,8 +50,11 @@ class Phases:
         self.seconds[name] = self.seconds.get(name, 0.0) + took
 
 
-Stage = Callable[[WriteContext], Sequence[WriteStat]]
-"""Writes the files of a write, wherever that is done, and tells what was written."""
+Stage = Callable[[WriteContext, Stop], Sequence[WriteStat]]
+"""Writes the files of a write, wherever that is done, and tells what was written.
+
+It ends at once, with the error of the `Stop`, if that is requested.
+"""
 
 
 def execute(
@@ -90,7 +94,9 @@ def _write_and_commit(
     with phases.timed("write"):
         heartbeat.phase = "write"
         context = build_context(ref, begun, repeats=engine.repeats)
-        stats = stage(context)
+        stop = Stop()
+        heartbeat.on_loss = stop.request
+        stats = stage(context, stop)
     heartbeat.check()  # whoever lost the instant need not go on
     with phases.timed("finalize"):
         heartbeat.phase = "finalize"
@@ -119,14 +125,15 @@ def delete_markers_and_heartbeat(ref: TableRef, begun: BegunWrite, *, repeats: b
 def local_stage(planned: PlannedWrite, engine: Engine) -> Stage:
     """The stage of a write whose rows are at hand: a handle for each file group, on the engine."""
 
-    def write(context: WriteContext) -> list[WriteStat]:
+    def write(context: WriteContext, stop: Stop) -> list[WriteStat]:
         tasks = [
             HandleTask(context, write, planned.changes[write.index], read)
             for write, read in read_previous_slices(planned.assignment, context)
         ]
         if not engine.repeats:  # else each attempt has files of its own to announce
             tasks = announce_all(tasks)
-        return [stat for written in engine.map(run_handle, tasks) for stat in written]
+        made = engine.map(run_handle, tasks, stop=stop)
+        return [stat for written in made for stat in written]
 
     return write
 

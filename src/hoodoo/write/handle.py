@@ -54,6 +54,11 @@ class HandleTask:
         return replace(self, attempt=number, announced=None, digest=same)
 
     @property
+    def handle(self) -> str:
+        """Names the handle among those of its write."""
+        return f"{self.write.index}-{self.write.group.file_id}"
+
+    @property
     def size_bytes(self) -> int:
         """The bytes that are read and merged: the rows, and of the file group what is looked at."""
         rows = int(self.changes.rows.nbytes)
@@ -107,8 +112,7 @@ def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:
         runtime = _runtime(task.write.kind, took_ms)
         return tuple(replace(stat, runtime_stats=runtime) for stat in stats), task.digest
 
-    name = f"{task.write.index}-{task.write.group.file_id}"
-    return write_once(outputs, name, make, lambda: task.digest)
+    return write_once(outputs, task.handle, make, lambda: task.digest)
 
 
 def _make(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
@@ -195,6 +199,9 @@ def _merge(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
             total_write_bytes=file.size_bytes,
             file_size_in_bytes=file.size_bytes,
             partition_path=group.partition,
+            total_log_files=len(previous.logs) or None,
+            total_log_files_compacted=len(previous.logs),
+            total_log_size_compacted=sum(log.size_bytes for log in previous.logs),
             prev_base_file=str(previous.base.name) if previous.base else None,
         )
     ]

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.concurrency.conflict import TRY_AGAIN, Other, Touch
+from hoodoo.concurrency.conflict import Other, Touch
+from hoodoo.concurrency.conflict_error import TRY_AGAIN
 from hoodoo.config.concurrency import KEY_GUARD
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import WriteConflict

@@ -99,4 +99,4 @@ def _delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine)
             replaced=replaced,
             overwrites=places,
         )
-    return execute(ref, assignment, lambda _: (), engine, phases)
+    return execute(ref, assignment, lambda context, stop: (), engine, phases)

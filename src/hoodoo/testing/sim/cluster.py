@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hoodoo.engine.engine import Item, Result
+from hoodoo.engine.stop import Stop
 from hoodoo.env import Env
 from hoodoo.errors import EngineFailed, HoodooError, StorageError
 from hoodoo.storage.traced import TracedStorage
@@ -145,7 +146,14 @@ class ClusterEngine:
         self._cluster = cluster
         self._env = env
 
-    def map(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    def map(
+        self,
+        task: Callable[[Item], Result],
+        items: Sequence[Item],
+        *,
+        stop: Stop | None = None,
+        done: Callable[[int], None] | None = None,
+    ) -> list[Result]:
         """Tasks that write may run anywhere, any number of times."""
         if getattr(task, "__name__", "") != run_handle.__name__:
             return [task(item) for item in items]

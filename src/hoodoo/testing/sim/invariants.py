@@ -132,7 +132,8 @@ def check_always(truth: Truth) -> None:
         other = seen.setdefault(instant.requested_time, instant)
         if other is not instant:
             raise Violation(f"{instant.requested_time} is completed twice: {other}, {instant}")
-        if instant.requested_time in truth.rolled_back:
+        rollback = truth.rolled_back.get(instant.requested_time)
+        if rollback is not None and not _is_earlier_attempt(truth, instant, rollback):
             raise Violation(f"{instant} is completed, and rolled back too")
     for path in sorted(truth.named_files()):
         if path not in truth.data_files:
@@ -143,8 +144,13 @@ def check_undisputed(truth: Truth) -> None:
     """Nobody even asks to roll a completed instant back; for tables of hoodoo's alone."""
     for instant in truth.completed:
         rollback = truth.to_roll_back.get(instant.requested_time)
-        if rollback is not None:
+        if rollback is not None and not _is_earlier_attempt(truth, instant, rollback):
             raise Violation(f"{instant} is completed, and rollback {rollback} is about it")
+
+
+def _is_earlier_attempt(truth: Truth, instant: Instant, rollback: InstantTime) -> bool:
+    """Whether a rollback was of an attempt at a plan that was executed again."""
+    return instant.requested_time in truth.compactions and rollback < instant.ended_at
 
 
 def check_plans(truth: Truth) -> None:
@@ -173,7 +179,8 @@ def check_settled(store: MemoryStorage, truth: Truth) -> None:
     completed = {instant.requested_time for instant in truth.completed}
     for instant in truth.instants:
         waits = instant.requested_time in truth.compactions  # for whoever executes it
-        if instant.requested_time not in completed and not waits:
+        has_ended = instant.requested_time in completed or instant.state is State.ABORTED
+        if not has_ended and not waits:
             raise Violation(f"{instant} is still pending")
     strays = sorted(set(truth.data_files) - truth.named_files())
     if strays:
@@ -200,12 +207,17 @@ def check_rollbacks(truth: Truth, steps: Sequence[Step]) -> None:
                 made.pop(step.path, None)
                 if step.as_operation().mutates and step.verb != "delete":
                     made[step.path] = at
-            elif step.path.startswith(f"{TIMELINE.active}/{target}.") and step.verb == "read":
+            elif _is_profile(step.path, target) and step.verb == "read":
                 looks[process] = at
             elif step.path.startswith(f"{TIMELINE.active}/{rollback}_"):
                 left = [path for path, since in made.items() if since < looks.get(process, 0)]
                 if left and step.verb == "create":
                     raise Violation(f"{left[0]} outlived the rollback of {target}")
+
+
+def _is_profile(path: str, target: str) -> bool:
+    """Whether this is the inflight file of an instant."""
+    return path.startswith(f"{TIMELINE.active}/{target}.") and path.endswith("inflight")
 
 
 @dataclass
@@ -264,7 +276,7 @@ class Guard:
         beat, beaten_ms = before
         if now_ms < beaten_ms:
             return  # the store's clock went back, and nobody can tell
-        if beat is not None and now_ms - beaten_ms <= beat.expiry_ms:
+        if beat is not None and not beat.is_released and now_ms - beaten_ms <= beat.expiry_ms:
             raise Violation(f"{path} was taken from {beat}, {now_ms - beaten_ms} ms after its beat")
 
     def _refuse_silenced(

@@ -14,6 +14,19 @@ from hoodoo.testing.sim.world import Action
 from hoodoo.timeline.load import read_commit
 
 
+def committed_by_process(env: Env, writes: Mapping[str, Write]) -> dict[int, InstantTime]:
+    """Which of these writes, by the process that does each, were committed, and as what."""
+    ref = open_ref(env.storage.uri, OPTIONS, env)
+    committed = {}
+    for instant in ref.load_timeline().commits:
+        metadata = read_commit(env, ref.properties.timeline, instant)
+        words = metadata.extra_metadata[WRITER_KEY].replace(",", " ").split()
+        for name, write in writes.items():
+            if name in words:
+                committed[write.v] = instant.requested_time
+    return committed
+
+
 class Overwrite(TableScenario):
     """Two overwrites of a partition that is empty, and an insert into it.
 
@@ -36,15 +49,8 @@ class Overwrite(TableScenario):
     def _committed(
         self, env: Env, found: Mapping[str, tuple[InstantTime, int]]
     ) -> dict[int, InstantTime]:
-        ref = open_ref(env.storage.uri, OPTIONS, env)
         committed = {self.first.v: self.ledger.acknowledged[self.first.v]}
-        for instant in ref.load_timeline().commits:
-            metadata = read_commit(env, ref.properties.timeline, instant)
-            words = metadata.extra_metadata[WRITER_KEY].replace(",", " ").split()
-            for name, write in self.plan.items():
-                if name in words:
-                    committed[write.v] = instant.requested_time
-        return committed
+        return committed | committed_by_process(env, self.plan)
 
 
 class OverwriteUpsert(Overwrite):

@@ -9,6 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from hoodoo.api import Table
+from hoodoo.engine.stop import Stop
 from hoodoo.env import Env
 from hoodoo.errors import CommitUnknown, HoodooError
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
@@ -213,7 +214,7 @@ class BulkStream(OnCluster):
         assignment = Assignment(OperationType.BULK_INSERT, take_snapshot(ref), SCHEMA)
         batches = _batches(write)
 
-        def stage(context: WriteContext) -> Sequence[WriteStat]:
+        def stage(context: WriteContext, stop: Stop) -> Sequence[WriteStat]:
             results = self.cluster.run(env, [_stream(context, n, batches) for n in range(_STREAMS)])
             return [stat for stats in results for stat in stats]
 

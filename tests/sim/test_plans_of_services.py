@@ -1,0 +1,109 @@
+"""Plans of table services in the simulator: seeds, a fault at every operation, and mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.simulations import Record, explore, explore_seeds, find_violation
+
+from hoodoo.concurrency import gate
+from hoodoo.format import json_object
+from hoodoo.model import paths
+from hoodoo.model.attempt import CancelRequest
+from hoodoo.model.decision import Decision
+from hoodoo.model.instant import InstantTime
+from hoodoo.recovery import cancel
+from hoodoo.services import pending
+from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
+from hoodoo.testing.sim.faults import Fault, Kind
+from hoodoo.testing.sim.scenarios import services
+from hoodoo.testing.sim.scenarios.services import PlanScenario
+
+LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+Patch = pytest.MonkeyPatch
+
+
+@pytest.mark.parametrize("scenario", services.SCENARIOS, ids=lambda each: each.name)
+def test_plans_end_once_whatever_goes_wrong(
+    scenario: type[PlanScenario], record_property: Record
+) -> None:
+    explore_seeds(record_property, scenario)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "actor"),
+    [
+        (services.Execution, "x"),
+        (services.Takeover, "y"),
+        (services.RemovableExecution, "x"),
+        (services.Cancelling, "c"),
+        (services.Cancelling, "x"),
+        (services.YieldingToWrite, "w1"),
+        (services.YieldingToWrite, "x"),
+    ],
+)
+def test_plans_survive_a_fault_at_every_operation(
+    scenario: type[PlanScenario], actor: str, record_property: Record
+) -> None:
+    outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
+    found = explore(record_property, f"{scenario.name}, faults of {actor}", outcomes)
+    assert found.is_complete
+
+
+# -- mutants ------------------------------------------------------------------------------------
+
+
+def does_not_ask_for_cancels(patch: Patch) -> None:
+    """The gate does not look whether the plan was cancelled."""
+    patch.setattr(gate, "_refuse_cancelled", lambda *args: None)
+
+
+def cancels_before_it_commits(patch: Patch) -> None:
+    """A write ends the plans in its way before it is decided that it is committed."""
+    take_head = gate._take_head
+
+    def hasty(txn: Any, decision: Decision) -> None:
+        for time in decision.cancels:
+            txn.env.storage.put(paths.cancel(InstantTime(time)), _request(decision))
+        take_head(txn, decision)
+
+    patch.setattr(gate, "_take_head", hasty)
+
+
+def _request(decision: Decision) -> bytes:
+    return json_object.encode(CancelRequest(decision.owner, f"{decision.instant} goes first"))
+
+
+def executes_beside_the_living(patch: Patch) -> None:
+    """An executor does not look whether another one is alive."""
+    judge = pending.judge_execution
+
+    def careless(*args: Any, **given: Any) -> pending.Move:
+        return judge(*args, **{**given, "is_guarded": False})
+
+    patch.setattr(pending, "judge_execution", careless)
+
+
+def cancels_beside_the_living(patch: Patch) -> None:
+    """A cancel is carried out though an executor is alive."""
+    patch.setattr(cancel, "_refuse_alive", lambda *args: None)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "scenario"),
+    [
+        (does_not_ask_for_cancels, services.Cancelling),
+        (cancels_before_it_commits, services.YieldingToWrite),
+        (executes_beside_the_living, services.Execution),
+        (cancels_beside_the_living, services.Cancelling),
+    ],
+)
+def test_the_simulator_finds_a_protocol_that_lacks_a_thought(
+    mutate: Callable[[Patch], None],
+    scenario: type[PlanScenario],
+    monkeypatch: Patch,
+) -> None:
+    mutate(monkeypatch)
+    find_violation(mutate.__name__, by_seed(scenario, range(200)))
