@@ -5,10 +5,12 @@ READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest
 # Two workers; a file's tests stay together, so that a server is started once.
 APART := -n2 --dist loadfile
+# Each of two workers has a Spark anyway; whoever is done first takes tests from the other.
+SHARED := -n2 --dist worksteal
 # Not even imported by targets that run none of their tests.
 ELSEWHERE := $(addprefix --ignore=tests/,cluster compat)
 SLOW := $(addprefix --ignore=tests/,fuzz processes sim concurrency/test_locks_processes.py \
-	oracle/test_model.py write/test_index_histories.py)
+	oracle/test_model.py write/test_index_histories.py write/test_merge_memory.py)
 SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
@@ -32,7 +34,7 @@ test-core: $(READY) ## Run the tests that need no Spark
 	$(PYTEST) $(APART) -m "not spark and not nightly" $(ELSEWHERE)
 
 test-spark: $(READY) ## Run the tests that need Spark, in two sessions
-	$(PYTEST) $(APART) -m "spark and not nightly" $(ELSEWHERE)
+	$(PYTEST) $(SHARED) -m "spark and not nightly" $(ELSEWHERE)
 
 test-cluster: $(READY) ## Break executors, tasks and drivers of a real Spark cluster
 	$(PYTEST) -m cluster
@@ -42,6 +44,7 @@ test-fast: $(READY) ## Run the tests that need no server and little time
 
 test-nightly: fuzz ## Run what is too long for CI: broken files, more kills, more runs of the simulator (SEED=n)
 	$(PYTEST) $(APART) -m nightly
+	HOODOO_MODEL_HISTORIES=200 $(PYTEST) tests/oracle/test_model.py
 
 check: ## Run exactly what CI runs: lint, types, test, test-compat
 	@.ci/run
@@ -58,7 +61,7 @@ types: $(READY) ## Check types (mypy, strict)
 	$(BIN)/mypy
 
 test-compat: $(READY) ## Read and write tables side by side with Apache Hudi (fetches it once)
-	$(PYTEST) tests/compat
+	$(PYTEST) $(APART) -m "not nightly" tests/compat
 
 histories: $(READY) ## Write random histories with Apache Hudi on shared tables (SEED=n N=10 STEPS=40 ONLY=1,5)
 	PYTHONPATH=tests$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python tests/compat/histories.py --seed $(SEED) \

@@ -12,14 +12,19 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.fixtures import FIXTURES, fixture_tables
 from support.servers import or_skip
+from support.thin import mark_nights
 
 from hoodoo.cli.java import java_home
+from hoodoo.testing.jvm import LIGHT
 from hoodoo.testing.servers import S3Server, seaweedfs
 
 __all__ = ["FIXTURES", "fixture_tables"]
 
 if "JAVA_HOME" not in os.environ and shutil.which("java") is None and (found := java_home()):
     os.environ["JAVA_HOME"] = str(found)  # the one that pip brought
+
+# For the sessions that tests start in programs of their own, as users do.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(LIGHT))
 
 settings.register_profile(
     "hoodoo",
@@ -28,6 +33,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("hoodoo")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_nights(items)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench.spark.race import Doer
 from bench.spark.runner import Answer, Request
 
 REPOSITORY = Path(__file__).parents[2]
@@ -79,18 +78,15 @@ class Peer:
 
 
 class Cold:
-    """Carries each write out as the first of a session, in a process that is ended after it."""
+    """Carries each request out as the first of a session, in a process that is ended after it."""
 
-    def __init__(self, own: Doer, scratch: Path, *, partitioned: bool) -> None:
-        self._own = own
+    def __init__(self, scratch: Path, *, partitioned: bool) -> None:
         self._scratch = scratch
         self._partitioned = partitioned
         self._numbers = count()
 
     def do(self, request: Request) -> Answer:
-        """Only writes are cold."""
-        if request.verb not in ("load", "upsert"):
-            return self._own.do(request)
+        """Start a process for it."""
         scratch = self._scratch / str(next(self._numbers))
         peer = Peer("", [request.side], scratch, partitioned=self._partitioned)
         try:

@@ -89,15 +89,19 @@ class Race:
         self._measure(step, cells, run)
         self._check(cells, self._copies, expected)
 
-    def upsert_cold(self, step: str, cells: Sequence[Cell], rows: str) -> None:
+    def upsert_cold(
+        self, step: str, cells: Sequence[Cell], rows: str, expected: Sequence[int]
+    ) -> None:
         """Measure an upsert that is the first write of a session, of sides that are had cold."""
+        cells = [cell for cell in cells if cell.side in self.cold]
 
         def run(cell: Cell) -> Answer:
             place = self._place(self._cold_copies, cell, step)
             _clone(self._bases[cell], place)
             return self._do(cell, "upsert", place, rows, self.cold)
 
-        self._measure(f"{step}-cold", [cell for cell in cells if cell.side in self.cold], run)
+        self._measure(f"{step}-cold", cells, run)
+        self._check(cells, self._cold_copies, expected)
 
     def read(self, cells: Sequence[Cell]) -> None:
         """Measure a read of what the load left."""

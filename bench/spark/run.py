@@ -38,7 +38,7 @@ def run(folder: Path, options: Options) -> None:
         warm = Race(folder / "warm", doers, 1, say=_quiet)
         _through(warm, spark, cells, small)
         race = Race(folder / "race", doers, options.repeat, say=_say, failures=warm.failures)
-        cold = Cold(doers["hoodoo"], folder / "cold", partitioned=options.partitioned)
+        cold = Cold(folder / "cold", partitioned=options.partitioned)
         race.cold = {"hoodoo": cold, "plain": cold}
         for cell, why in warm.failures.items():
             print(f"{cell} is not measured: {why}")
@@ -112,8 +112,10 @@ def _through(race: Race, spark: SparkSession, cells: Sequence[Cell], rows: int) 
     race.load(cells, source.all, data.expected(spark, rows))
     race.read([cell for cell in cells if cell.kind == "cow"])
     race.upsert("few", cells, source.few, data.expected(spark, rows, few=True))
-    race.upsert("tenth", cells, source.tenth, data.expected(spark, rows, tenth=True))
-    race.upsert_cold("tenth", [cell for cell in cells if cell.kind != "broadcast"], source.tenth)
+    expected = data.expected(spark, rows, tenth=True)
+    race.upsert("tenth", cells, source.tenth, expected)
+    indexed = [cell for cell in cells if cell.kind != "broadcast"]
+    race.upsert_cold("tenth", indexed, source.tenth, expected)
     race.merge([cell for cell in cells if cell.kind.startswith("mor")])
 
 

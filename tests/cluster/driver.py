@@ -23,7 +23,10 @@ from support.faults import watched
 from support.processes import spec_of
 
 import hoodoo
+from hoodoo.api import Table
+from hoodoo.errors import CommitFailed
 from hoodoo.spark import stage
+from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.tasks import Result
 from hoodoo.write import execute
 
@@ -56,6 +59,46 @@ def write(
     return str(getattr(opened, operation)(rows(spark, table=table, **of)).instant)
 
 
+def run_service(
+    spark: SparkSession,
+    *,
+    service: str,
+    table: str,
+    instant: str,
+    options: Mapping[str, object],
+    repeats: bool = False,
+) -> int:
+    """Execute a plan by tasks of Spark, the stage once more when it is committed if asked.
+
+    How many files it wrote.
+    """
+    engine = _Repeating(spark, service) if repeats else SparkEngine(spark, service)
+    opened = Table(hoodoo.open_table(table, options)._ref, engine)
+    done = getattr(opened, f"run_{service}")(instant)
+    if isinstance(engine, _Repeating):
+        engine.run_again()
+    return int(done.stats.files)
+
+
+class _Repeating(SparkEngine):
+    """Runs the last stage again when all is over; its tasks come too late."""
+
+    _last: tuple[Any, Any] | None = None
+
+    def map(self, task: Any, items: Any, **given: Any) -> list[Any]:
+        self._last = (task, items)
+        return super().map(task, items, **given)
+
+    def run_again(self) -> None:
+        assert self._last is not None
+        task, items = self._last
+        try:
+            super().map(task, items)
+        except CommitFailed:
+            return
+        raise AssertionError("tasks that came too late were not refused")
+
+
 def write_and_repeat(spark: SparkSession, **given: Any) -> dict[str, list[list[str]]]:
     """A write whose stage runs again when the write was finalized, and again when committed.
 
@@ -82,7 +125,7 @@ def write_and_repeat(spark: SparkSession, **given: Any) -> dict[str, list[list[s
         return stats
 
     with (
-        _replaced(stage, "_collected", kept),
+        _replaced(stage, "_collect_results", kept),
         _replaced(execute, "finalize", finalized),
         _replaced(Broadcast, "destroy", lambda shared: None),  # the stage needs it again
     ):

@@ -101,6 +101,7 @@ class Both:
         assert sorted(f"{key} {ts}" for key, ts in told) == sorted(expected)
 
 
+@pytest.mark.thin(2)
 @EACH_FLAG
 @EACH_KIND
 @pytest.mark.parametrize("first", ["we", "they"])

@@ -117,7 +117,7 @@ def test_a_column_that_changes_is_encoded_and_the_others_are_the_same_bytes() ->
     assert {codec for path, codec in codecs.items() if path != "word"} == {"GZIP"}
     chunk = got.metadata.row_group(0).column(2).statistics
     assert (chunk.min, chunk.max) == ("new 0", "new 99")
-    ((_, before),) = open_parquet(source).chunks.row_groups()
+    ((_, before),) = open_parquet(source).chunks.row_groups
     assert b"".join(before[1].read()) in written.to_pybytes()
 
 
@@ -162,12 +162,12 @@ def test_chunks_that_are_encrypted_or_elsewhere_are_refused() -> None:
     chunks = open_parquet(source).chunks
     chunks._metadata[4][0][1][0][8] = {}
     with pytest.raises(FormatError, match="encrypted"):
-        chunks.row_groups()
+        _ = chunks.row_groups
 
 
 def test_a_file_that_ends_within_a_chunk_is_an_error() -> None:
     source = encode(table(3))
-    ((_, chunks),) = open_parquet(source).chunks.row_groups()
+    ((_, chunks),) = open_parquet(source).chunks.row_groups
     cut = Chunk(pa.BufferReader(b"PAR1"), chunks[0].metadata)
     with pytest.raises(FormatError, match="ends within"):
         list(cut.read())
@@ -176,7 +176,7 @@ def test_a_file_that_ends_within_a_chunk_is_an_error() -> None:
 def test_statistics_without_a_stated_order_are_dropped() -> None:
     source = open_parquet(encode(table(3)))
     del source.chunks._metadata[7]
-    ((_, chunks),) = source.chunks.row_groups()
+    ((_, chunks),) = source.chunks.row_groups
     assert all(12 not in chunk.metadata for chunk in chunks)
 
 

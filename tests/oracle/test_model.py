@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from support.wheel import rows_of, wheel_rows
 import hoodoo
 from hoodoo.table.snapshot import take_snapshot
 
+HISTORIES = int(os.environ.get("HOODOO_MODEL_HISTORIES", "20"))
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])
 Key = tuple[int, str]
 Row = tuple[int, int]  # ts, v
@@ -118,7 +120,7 @@ def data(table: pa.Table) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("by_event", [True, False])
-@settings(max_examples=40)
+@settings(max_examples=HISTORIES)
 @given(
     steps=st.lists(STEPS, min_size=2, max_size=6), log_format=st.sampled_from(["parquet", "avro"])
 )

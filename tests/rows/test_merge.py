@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -167,3 +168,32 @@ def test_rows_compare_by_columns_in_turn_with_nulls_smallest(
 
     expected = [key(pair[:2]) > key(pair[2:]) for pair in pairs]
     assert merge.are_greater(columns[:2], columns[2:]).tolist() == expected
+
+
+KINDS = {
+    "texts": pa.string(),
+    "numbers": pa.int64(),
+    "lists": pa.list_(pa.int64()),
+    "structs": pa.struct([("a", pa.int64())]),
+    "dictionaries": pa.dictionary(pa.int32(), pa.string()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_values_are_put_where_they_belong(kind: str, data: st.DataObject) -> None:
+    make: dict[str, Any] = {"lists": lambda n: [n], "structs": lambda n: {"a": n}, "numbers": int}
+    one = make.get(kind, lambda n: f"t{n}")
+    old = data.draw(st.lists(st.none() | st.integers(0, 9).map(one), min_size=1, max_size=600))
+    most = st.integers(0, len(old) - 1)
+    positions = sorted(data.draw(st.sets(most, max_size=data.draw(st.sampled_from([1, 20])))))
+    new = [None if n % 4 == 3 else one(n + 5) for n, _ in enumerate(positions)]
+    type_ = KINDS[kind]
+    plain = type_.value_type if kind == "dictionaries" else type_
+    cut = data.draw(st.integers(0, len(old)))
+    column = pa.chunked_array([pa.array(old[:cut], type_), pa.array(old[cut:], type_)])
+    expected = list(old)
+    for position, value in zip(positions, new, strict=True):
+        expected[position] = value
+    at = np.array(positions, np.int64)
+    assert merge.put(column, at, pa.array(new, plain)).to_pylist() == expected

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
+import socket
+import struct
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -33,6 +38,13 @@ def seen(_):
 
 print(spark.sparkContext.parallelize([0], 1).map(seen).collect())
 """
+
+
+@pytest.fixture
+def short_path() -> Iterator[str]:
+    """A directory for a socket, whose whole path may have about a hundred bytes."""
+    with tempfile.TemporaryDirectory() as place:
+        yield place
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +81,7 @@ def test_sockets_are_set_from_the_version_that_has_them() -> None:
     assert recommended("5.0.0")[SOCKETS] == "true"
 
 
+@pytest.mark.spark
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes in /proc")
 def test_workers_come_from_the_daemon_that_has_hoodoo() -> None:
     environment = {k: v for k, v in os.environ.items() if k != "PYSPARK_PYTHON"}
@@ -81,3 +94,29 @@ def test_workers_come_from_the_daemon_that_has_hoodoo() -> None:
     )
     keeps = sys.version_info < (3, 13)
     assert str([(True, True, keeps, sys.executable)]) in done.stdout, done.stderr[-2000:]
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for the end of a process by it")
+def test_worker_that_spark_lets_go_ends_without_a_word(short_path: str) -> None:
+    over_sockets = {
+        "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": short_path,
+        "SPARK_REUSE_WORKER": "1",
+    }
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "hoodoo.spark.daemon", "pyspark.worker"],
+        env={**os.environ, **over_sockets},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert daemon.stdout is not None
+    (length,) = struct.unpack("!i", daemon.stdout.read(4))
+    with socket.socket(socket.AF_UNIX) as spark:
+        spark.connect(daemon.stdout.read(length))
+        (worker,) = struct.unpack("!i", spark.recv(4))
+        end = os.pidfd_open(worker)
+    assert select.select([end], [], [], 60)[0]
+    os.close(end)
+    _, told = daemon.communicate(timeout=60)
+    assert told == b""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -238,6 +236,7 @@ BAD_COLUMNS: dict[str, tuple[Callable[[SparkSession], Any], type[HoodooError], l
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
 @pytest.mark.parametrize("what", BAD_VALUES)
 def test_bad_values_fail_the_write_and_leave_nothing(
@@ -250,6 +249,7 @@ def test_bad_values_fail_the_write_and_leave_nothing(
     assert table.to_arrow()["id"].to_pylist() == ["a"], "the next write works"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("options", [{}, BUCKETS], ids=["simple", "bucket"])
 def test_bad_values_in_files(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
     """Such rows are not kept, but read again for each purpose, each time other columns of them."""
@@ -274,6 +274,7 @@ def test_bad_columns_fail_the_write_and_leave_nothing(
     assert table.timeline() == [], "nothing was begun"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("options", [{}, BUCKETS, GLOBAL], ids=["simple", "bucket", "global"])
 def test_bad_keys_to_delete(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
     table = make(tmp_path / "t", options=options)
@@ -313,6 +314,7 @@ def test_keys_of_which_nothing_is_there(
     assert table.to_arrow().num_rows == 1
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("options", [{}, BUCKETS, GLOBAL], ids=["simple", "bucket", "global"])
 def test_nothing_to_write_is_a_commit_without_files(
@@ -357,6 +359,7 @@ def test_a_table_that_vanished(spark: SparkSession, tmp_path: Path) -> None:
 # -- failures of the user's own code, and cancelled jobs --------------------------------------
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "delete"])
 def test_rows_that_cannot_be_computed(spark: SparkSession, tmp_path: Path, operation: str) -> None:
     table = make(tmp_path / "t")
@@ -429,39 +432,6 @@ def _wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         threading.Event().wait(0.05)
-
-
-STOPPED = """
-import sys
-from pathlib import Path
-from support.sessions import local_session
-import hoodoo
-
-place = Path(sys.argv[1])
-spark = local_session(place / "session")
-rows = spark.createDataFrame([("a", "x")], "id string, p string")
-table = hoodoo.create_table(str(place / "t"), schema=rows.schema, record_key="id", partition_by="p")
-spark.stop()
-for write in (table.upsert, table.bulk_insert, table.delete):
-    try:
-        write(rows)
-    except hoodoo.HoodooError as error:
-        print(type(error).__name__, error)
-assert table.timeline() == []
-"""
-
-
-def test_a_session_that_was_stopped(tmp_path: Path) -> None:
-    tests = str(Path(__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", STOPPED, str(tmp_path)],
-        cwd=tests,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.splitlines() == ["InputError the Spark session was stopped"] * 3
 
 
 @pytest.mark.parametrize(

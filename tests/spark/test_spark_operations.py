@@ -40,6 +40,7 @@ from hoodoo.timeline.load import read_commit
 pytestmark = pytest.mark.spark
 
 NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
+THIN = pytest.mark.thin(2)  # `test_spark_model` has each index on each kind of table
 INDEXES = pytest.mark.parametrize(
     "options",
     [{INDEX: "SIMPLE"}, {INDEX: "BLOOM"}, BUCKETS, GLOBAL],
@@ -68,6 +69,7 @@ def base_files(table: hoodoo.Table) -> list[Path]:
     return [place / slice_.base.path for slice_ in slices(table) if slice_.base]
 
 
+@THIN
 @KINDS
 @INDEXES
 def test_stats_of_a_commit(
@@ -259,6 +261,7 @@ def test_several_hundred_partitions(spark: SparkSession, tmp_path: Path) -> None
 # -- partitions and keys ----------------------------------------------------------------------
 
 
+@THIN
 @KINDS
 @INDEXES
 def test_overwrites_and_dropped_partitions(
@@ -279,6 +282,7 @@ def test_overwrites_and_dropped_partitions(
     assert read_both(table) == [("q", "y", 3, 10)]
 
 
+@THIN
 @KINDS
 @pytest.mark.parametrize("ordering", ["ts", None])
 def test_a_row_moves_to_another_partition(
@@ -309,6 +313,7 @@ def test_a_row_stays_in_its_partition(spark: SparkSession, tmp_path: Path, kind:
     }
 
 
+@THIN
 @KINDS
 @pytest.mark.parametrize("options", [GLOBAL, STAYS], ids=["moves", "stays"])
 def test_a_key_that_comes_twice_is_one_row_of_an_empty_table(
@@ -344,6 +349,7 @@ def test_a_row_goes_where_its_key_lives_not_where_it_was_deleted(
     assert read_both(table) == [("a", "x", 3, 4), ("b", "x", 1, 2)]
 
 
+@THIN
 @KINDS
 @INDEXES
 def test_deletes_of_what_is_not_there_write_nothing(
@@ -399,6 +405,7 @@ def test_any_column_name_will_do(
     assert table.to_arrow()["id"].to_pylist() == ["b"]
 
 
+@THIN
 @KINDS
 @INDEXES
 def test_columns_come_and_numbers_grow(
@@ -450,6 +457,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("what", SETTINGS)
 @pytest.mark.parametrize("options", [{INDEX: "BLOOM"}, BUCKETS, GLOBAL], ids=str)
 def test_session_settings_do_not_change_what_is_written(

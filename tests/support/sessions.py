@@ -8,6 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+import hoodoo
+from hoodoo.testing.jvm import LIGHT
+
 
 def local_session(place: Path, master: str = "local[2]", **settings: str) -> SparkSession:
     """A small session; workers run this Python, and import what the tests import."""
@@ -17,7 +20,7 @@ def local_session(place: Path, master: str = "local[2]", **settings: str) -> Spa
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": " ".join(LIGHT),
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
@@ -28,4 +31,4 @@ def local_session(place: Path, master: str = "local[2]", **settings: str) -> Spa
     builder = SparkSession.builder.master(master).appName("hoodoo tests")
     for key, value in named.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return hoodoo.configure(builder).getOrCreate()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hoodoo.testing.sim.explore import Search, by_seed, search
 from hoodoo.testing.sim.scenario import MakeScenario, Outcome
 
-SEEDS = int(os.environ.get("HOODOO_SIM_SEEDS", "40"))
+SEEDS = int(os.environ.get("HOODOO_SIM_SEEDS", "20"))
 """Of each scenario. `make sim-nightly` runs 20,000 of each, from another seed each night."""
 FIRST_SEED = int(os.environ.get("HOODOO_SIM_FIRST_SEED", "0"))
 

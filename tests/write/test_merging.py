@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.wheel import rows_of, wheel_rows
 
 import hoodoo
+from hoodoo.format.parquet import open_parquet
 from hoodoo.format.schema import META_FIELDS
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.table.ref import open_ref
@@ -167,3 +170,61 @@ def test_columns_that_came_later_are_null_in_old_rows() -> None:
     assert len(rows) == 2_000
     names = read.to_arrow().column_names
     assert names[:5] == list(META_FIELDS)
+
+
+def chunk_bytes(read: hoodoo.Table, group: int) -> dict[str, bytes]:
+    """The bytes of each column of a row group, in the one base file of a table."""
+    ref = open_ref(read.uri)
+    (slice_,) = take_snapshot(ref).slices()
+    assert slice_.base is not None
+    _, chunks = open_parquet(ref.env.storage.open_read(slice_.base.path)).chunks.row_groups[group]
+    return {chunk.name: b"".join(chunk.read()) for chunk in chunks}
+
+
+def test_updates_leave_the_bytes_of_columns_that_they_do_not_change() -> None:
+    read = make("cow", None)
+    rows: Rows = {f"k{n:04d}": (n, f"a{n}", False) for n in range(2_000)}
+    read.bulk_insert(table(rows))
+    before, last = chunk_bytes(read, 0), chunk_bytes(read, 1)
+    read.upsert(table({"k0003": (3, "b", False), "k0004": (4, "b", False)}))
+    after = chunk_bytes(read, 0)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {*META_FIELDS} - {"_hoodie_record_key", "_hoodie_partition_path"} | {
+        "v",
+        "tags",
+    }
+    untouched = chunk_bytes(read, 1)
+    assert {name for name in last if last[name] != untouched[name]} == {"_hoodie_file_name"}
+    assert [row["id"] for row in read.to_arrow().to_pylist()] == list(rows), "rows stay in place"
+
+
+def test_a_key_that_a_file_has_repeatedly_is_one_row_after_an_update() -> None:
+    read = make("cow", None)
+    read.insert(table({f"k{n:04d}": (n, f"a{n}", False) for n in range(2_000)}))
+    read.insert(table({"k0000": (0, "again", False), "k1999": (0, "again", False)}))
+    read.upsert(table({"k0000": (1, "b", False), "k1999": (1, "b", False)}))
+    rows = read_rows(read)
+    assert len(rows) == 2_000
+    assert rows["k0000"] == rows["k1999"] == (1, "b", False)
+
+
+def test_row_groups_do_not_pile_up() -> None:
+    read = make("cow", None)
+    for turn in range(12):
+        read.upsert(table({f"k{turn}-{n}": (n, "a", False) for n in range(3)}))
+    ref = open_ref(read.uri)
+    (slice_,) = take_snapshot(ref).slices()
+    assert slice_.base is not None
+    groups = pq.ParquetFile(ref.env.storage.open_read(slice_.base.path)).num_row_groups
+    assert groups <= 3
+    assert len(read_rows(read)) == 36
+
+
+def test_another_reader_finds_the_rows_of_a_file_that_was_copied(tmp_path: Path) -> None:
+    place = str(tmp_path / "table")
+    hoodoo.create_table(place, schema=SCHEMA, record_key="id", partition_by="p")
+    read = hoodoo.open_table(place, SMALL)
+    read.bulk_insert(table({f"k{n:04d}": (n, f"a{n}", False) for n in range(2_000)}))
+    for turn in "bc":
+        read.upsert(table({f"k{n:04d}": (n, f"{turn}{n}", False) for n in range(0, 2_000, 97)}))
+    assert wheel_rows(place) == rows_of(read.to_arrow())

@@ -120,7 +120,7 @@ class BaseFileWriter:
         groups = max(1, round(self._pending_bytes / self._options.row_group_bytes))
         size = max(1, -(-rows.num_rows // groups))
         if self._assembler is not None:
-            for count, chunks in self._encode(rows, size).row_groups():
+            for count, chunks in self._encode(rows, size).row_groups:
                 self._assembler.add_row_group(count, chunks)
         else:
             self._open(rows).write_table(rows, row_group_size=size)
@@ -138,7 +138,7 @@ class BaseFileWriter:
         The other file must have the same columns, see `can_copy_to`.
         """
         assert self._assembler is not None
-        rows, chunks = file.chunks.row_groups()[group]
+        rows, chunks = file.chunks.row_groups[group]
         if not isinstance(self._keys, KnownKeys):
             self._keys.add(read_rows(file, [RECORD_KEY], [group]).column(RECORD_KEY))
         self._assembler.add_row_group(rows, self._changed_chunks(chunks, change))
@@ -152,7 +152,7 @@ class BaseFileWriter:
                 yield from (chunk for chunk in chunks if chunk.name == field.name)
             else:
                 rows = pa.table([column], schema=pa.schema([field.with_type(column.type)]))
-                for _, encoded in self._encode(rows, max(1, rows.num_rows)).row_groups():
+                for _, encoded in self._encode(rows, max(1, rows.num_rows)).row_groups:
                     yield from encoded
 
     def _encode(self, rows: pa.Table, row_group_size: int) -> ChunkSource:
@@ -205,7 +205,7 @@ def can_copy_to(file: OpenParquet, schema: pa.Schema) -> bool:
     if file.chunks.columns != ChunkSource(source, _empty_footer(schema)).columns:
         return False
     try:
-        groups = file.chunks.row_groups()
+        groups = file.chunks.row_groups
     except FormatError:
         return False
     leaves = len(file.schema)
@@ -231,6 +231,14 @@ class OpenParquet(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types
     def chunks(self) -> ChunkSource:
         """Its column chunks, to be copied."""
         return ChunkSource(self.source, self.footer)
+
+    @cached_property
+    def compact(self) -> OpenParquet:
+        """The same file, whose texts are dictionaries where they are so in all row groups."""
+        texts = {field.name for field in self.schema_arrow if pa.types.is_string(field.type)}
+        for _, chunks in self.chunks.row_groups:
+            texts &= {chunk.name for chunk in chunks if chunk.is_dictionary}
+        return OpenParquet(self.source, read_dictionary=sorted(texts))
 
 
 def open_parquet(source: pa.NativeFile) -> OpenParquet:
@@ -285,11 +293,7 @@ def read_rows(
 
 def read_column(file: OpenParquet, name: str, group: int) -> pa.ChunkedArray:
     """A top-level column of a row group; texts that the file has as a dictionary stay one."""
-    _, chunks = file.chunks.row_groups()[group]
-    texts = pa.types.is_string(file.schema_arrow.field(name).type)
-    if texts and all(chunk.is_dictionary for chunk in chunks if chunk.name == name):
-        file = OpenParquet(file.source, read_dictionary=[name])
-    return read_rows(file, [name], [group]).column(0)
+    return read_rows(file.compact, [name], [group]).column(0)
 
 
 def read_footer(metadata: pq.FileMetaData) -> Footer:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -128,6 +129,7 @@ class ChunkSource:
         root, *elements = self._metadata[2]
         return [{5: root.get(5)}, *elements]
 
+    @cached_property
     def row_groups(self) -> list[tuple[int, list[Chunk]]]:
         """For each row group its number of rows and its chunks.
 

@@ -22,8 +22,9 @@ from hoodoo.testing.servers import ServerUnavailable
 
 log = logging.getLogger("hoodoo.testing")
 
-LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Short runs on few cores: a quick compiler, and no threads for garbage."""
+LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m")
+"""Short runs on few cores: a quick compiler, whose small cache for code Spark would fill, and no
+threads for garbage."""
 
 _MAKE_WITHIN_S = 180
 _KEPT = 3  # archives are large, and every new environment needs one of its own

@@ -139,7 +139,7 @@ class Merging:
 
         A column that changes is in memory as a whole.
         """
-        _, chunks = file.chunks.row_groups()[group]
+        _, chunks = file.chunks.row_groups[group]
         largest = max((chunk.unpacked_bytes for chunk in chunks), default=0)
         if len(matched.rows) and largest > _BYTES_AT_ONCE:
             return False
