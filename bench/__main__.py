@@ -1,6 +1,7 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | timeline | listing | commits | upkeep | gate | gate-s3 | spark] [options]
+python -m bench [reads | timeline | listing | commits | upkeep | gate | gate-s3 | clustering |
+spark ...] [options]
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ BENCHES: dict[str, Callable[[Path], None]] = {
 }
 
 
+CLUSTERED_ROWS = 2_000_000
+
+
 def main(arguments: list[str]) -> None:
     """Run the benches named, or all."""
-    names = (*BENCHES, "spark")
+    names = (*BENCHES, "clustering", "spark")
     parser = ArgumentParser(prog="python -m bench", description="Ratios within one run.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(names)}; or all")
     add_options(parser)
@@ -38,11 +42,18 @@ def main(arguments: list[str]) -> None:
         parser.error(f"no such bench: {', '.join(sorted(unknown))}")
     benches: dict[str, Callable[[Path], None]] = {
         **BENCHES,
+        "clustering": partial(_clustering, rows=min(given.rows, CLUSTERED_ROWS)),
         "spark": partial(_spark, options=options_of(given)),
     }
     for name in given.names or names:
         with tempfile.TemporaryDirectory(prefix="hoodoo-bench-") as folder:
             benches[name](Path(folder))
+
+
+def _clustering(folder: Path, rows: int) -> None:
+    from bench.clustering import run  # the other benches need no pyspark
+
+    run(folder, rows)
 
 
 def _spark(folder: Path, options: Options) -> None:

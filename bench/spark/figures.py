@@ -36,18 +36,22 @@ class Figure:
 
 
 PLAIN = (
-    Figure("bulk_insert : write.parquet", "cow", "load", "plain", 1.3),
+    Figure("bulk_insert : write.parquet", "cow", "load", "plain", 1.0),
     Figure("bulk_insert, bucket : write.parquet", "cow-bucket", "load", "plain/cow"),
-    Figure("COW upsert 10 %, simple : rewrite", "cow", "tenth", "plain", 0.6),
-    Figure("COW upsert 10 %, bucket : rewrite", "cow-bucket", "tenth", "plain/cow", 0.45),
-    Figure("MOR upsert 10 %, simple : rewrite", "mor", "tenth", "plain/cow", 0.3),
-    Figure("MOR upsert 10 %, bucket : rewrite", "mor-bucket", "tenth", "plain/cow", 0.3),
+    Figure("COW upsert 10 %, simple : rewrite", "cow", "tenth", "plain", 0.5),
+    Figure("COW upsert 10 %, bucket : rewrite", "cow-bucket", "tenth", "plain/cow", 0.4),
+    Figure("MOR upsert 10 %, simple : rewrite", "mor", "tenth", "plain/cow", 0.25),
+    Figure("MOR upsert 10 %, bucket : rewrite", "mor-bucket", "tenth", "plain/cow", 0.25),
+    Figure("COW upsert 10 %, simple, cold : cold rewrite", "cow", "tenth-cold", "plain", 0.8),
+    Figure("COW upsert 10 %, bucket, cold", "cow-bucket", "tenth-cold", "plain/cow"),
+    Figure("MOR upsert 10 %, simple, cold", "mor", "tenth-cold", "plain/cow"),
+    Figure("MOR upsert 10 %, bucket, cold", "mor-bucket", "tenth-cold", "plain/cow"),
     Figure("COW upsert 10 %, simple : broadcast rewrite", "cow", "tenth", "plain/broadcast"),
     Figure("MOR upsert 10 %, simple : broadcast rewrite", "mor", "tenth", "plain/broadcast"),
-    Figure("COW upsert 1,000, simple : rewrite", "cow", "few", "plain"),
-    Figure("COW upsert 1,000, bucket : rewrite", "cow-bucket", "few", "plain/cow"),
-    Figure("MOR upsert 1,000, simple : rewrite", "mor", "few", "plain/cow"),
-    Figure("MOR upsert 1,000, bucket : rewrite", "mor-bucket", "few", "plain/cow"),
+    Figure("COW upsert 1,000, simple : rewrite", "cow", "few", "plain", 0.3),
+    Figure("COW upsert 1,000, bucket : rewrite", "cow-bucket", "few", "plain/cow", 0.3),
+    Figure("MOR upsert 1,000, simple : rewrite", "mor", "few", "plain/cow", 0.1),
+    Figure("MOR upsert 1,000, bucket : rewrite", "mor-bucket", "few", "plain/cow", 0.1),
     Figure("snapshot read, COW : read.parquet", "cow", "read", "plain", 1.05),
     Figure(
         "snapshot read, MOR, 10 % in logs : read.parquet", "mor", "merge", "plain/cow@read", 2.0

@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from bench.spark.race import Doer
 from bench.spark.runner import Answer, Request
 
 REPOSITORY = Path(__file__).parents[2]
@@ -21,17 +23,17 @@ class SideFailed(Exception):
 
 
 class Peer:
-    """A runner behind a pipe."""
+    """A runner behind a pipe; without a name, one of our own Python."""
 
     def __init__(
         self, name: str, sides: Sequence[str], scratch: Path, *, partitioned: bool
     ) -> None:
-        found = _fetch(name)
-        self.told = f"{name} {found[name]} on Spark {found['spark']}"
+        found = _fetch(name) if name else {"python": sys.executable}
+        self.told = f"{name} {found[name]} on Spark {found['spark']}" if name else "own Spark"
         config = {
             "scratch": str(scratch),
             "sides": sides,
-            "jars": found.get("bundle") or ",".join(found["jars"]),
+            "jars": found.get("bundle") or ",".join(found.get("jars", ())),
             "partitioned": partitioned,
         }
         env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -74,6 +76,27 @@ class Peer:
         assert self._process.stdin
         self._process.stdin.close()
         self._process.wait(timeout=60)
+
+
+class Cold:
+    """Carries each write out as the first of a session, in a process that is ended after it."""
+
+    def __init__(self, own: Doer, scratch: Path, *, partitioned: bool) -> None:
+        self._own = own
+        self._scratch = scratch
+        self._partitioned = partitioned
+        self._numbers = count()
+
+    def do(self, request: Request) -> Answer:
+        """Only writes are cold."""
+        if request.verb not in ("load", "upsert"):
+            return self._own.do(request)
+        scratch = self._scratch / str(next(self._numbers))
+        peer = Peer("", [request.side], scratch, partitioned=self._partitioned)
+        try:
+            return peer.do(request)
+        finally:
+            peer.close()
 
 
 def _fetch(name: str) -> dict[str, Any]:

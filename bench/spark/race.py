@@ -63,8 +63,10 @@ class Race:
     say: Callable[[str], None]
     results: dict[tuple[Cell, str], Measured] = field(default_factory=dict)
     failures: dict[Cell, str] = field(default_factory=dict)
+    cold: Mapping[str, Doer] = field(default_factory=dict)
     _bases: dict[Cell, Path] = field(default_factory=dict)
     _copies: dict[Cell, Path] = field(default_factory=dict)
+    _cold_copies: dict[Cell, Path] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def load(self, cells: Sequence[Cell], rows: str, expected: Sequence[int]) -> None:
@@ -87,6 +89,16 @@ class Race:
         self._measure(step, cells, run)
         self._check(cells, self._copies, expected)
 
+    def upsert_cold(self, step: str, cells: Sequence[Cell], rows: str) -> None:
+        """Measure an upsert that is the first write of a session, of sides that are had cold."""
+
+        def run(cell: Cell) -> Answer:
+            place = self._place(self._cold_copies, cell, step)
+            _clone(self._bases[cell], place)
+            return self._do(cell, "upsert", place, rows, self.cold)
+
+        self._measure(f"{step}-cold", [cell for cell in cells if cell.side in self.cold], run)
+
     def read(self, cells: Sequence[Cell]) -> None:
         """Measure a read of what the load left."""
         self._measure("read", cells, self._reader(self._bases), unmeasured=1)
@@ -107,8 +119,16 @@ class Race:
         places[cell] = self.folder / f"{cell}-{step}-{next(self._numbers)}"
         return places[cell]
 
-    def _do(self, cell: Cell, verb: str, place: Path, rows: str = "") -> Answer:
-        return self.doers[cell.side].do(Request(_side(cell), verb, cell.kind, str(place), rows))
+    def _do(
+        self,
+        cell: Cell,
+        verb: str,
+        place: Path,
+        rows: str = "",
+        doers: Mapping[str, Doer] | None = None,
+    ) -> Answer:
+        doer = (doers or self.doers)[cell.side]
+        return doer.do(Request(_side(cell), verb, cell.kind, str(place), rows))
 
     def _reader(self, places: Mapping[Cell, Path]) -> Callable[[Cell], Answer]:
         return lambda cell: self._do(cell, "read", places[cell])

@@ -18,7 +18,7 @@ import hoodoo
 from bench.spark import data, figures, session
 from bench.spark.options import Options
 from bench.spark.ours import Hoodoo
-from bench.spark.peers import Peer, SideFailed
+from bench.spark.peers import Cold, Peer, SideFailed
 from bench.spark.race import Cell, Doer, Race
 from bench.spark.runner import Runner
 from bench.spark.sides import Plain
@@ -38,6 +38,8 @@ def run(folder: Path, options: Options) -> None:
         warm = Race(folder / "warm", doers, 1, say=_quiet)
         _through(warm, spark, cells, small)
         race = Race(folder / "race", doers, options.repeat, say=_say, failures=warm.failures)
+        cold = Cold(doers["hoodoo"], folder / "cold", partitioned=options.partitioned)
+        race.cold = {"hoodoo": cold, "plain": cold}
         for cell, why in warm.failures.items():
             print(f"{cell} is not measured: {why}")
         print(f"{options.repeat} turns with {options.rows:,} rows; load of the machine", end=" ")
@@ -111,6 +113,7 @@ def _through(race: Race, spark: SparkSession, cells: Sequence[Cell], rows: int) 
     race.read([cell for cell in cells if cell.kind == "cow"])
     race.upsert("few", cells, source.few, data.expected(spark, rows, few=True))
     race.upsert("tenth", cells, source.tenth, data.expected(spark, rows, tenth=True))
+    race.upsert_cold("tenth", [cell for cell in cells if cell.kind != "broadcast"], source.tenth)
     race.merge([cell for cell in cells if cell.kind.startswith("mor")])
 
 

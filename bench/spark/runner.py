@@ -89,7 +89,14 @@ class Runner:
         return self._spark.read.parquet(request.rows)
 
 
+def _hoodoo(*, partitioned: bool) -> Side:
+    from bench.spark.ours import Hoodoo  # peers' Pythons do not have it
+
+    return Hoodoo(partitioned=partitioned)
+
+
 PEERS: Mapping[str, Callable[..., Side]] = {
+    "hoodoo": _hoodoo,
     "plain": Plain,
     "hudi": Hudi,
     "hudi-defaults": lambda partitioned: Hudi(partitioned=partitioned, defaults=True),
@@ -99,9 +106,14 @@ PEERS: Mapping[str, Callable[..., Side]] = {
 
 def start(config: Mapping[str, Any]) -> Runner:
     """A runner with the sides that are asked for."""
-    names = config["sides"]
-    settings = Delta.settings if "delta" in names else Hudi.settings
-    spark = session.start(Path(config["scratch"]), settings(config["jars"]))
+    names, scratch = config["sides"], Path(config["scratch"])
+    if config["jars"]:
+        settings = Delta.settings if "delta" in names else Hudi.settings
+        spark = session.start(scratch, settings(config["jars"]))
+    else:
+        import hoodoo  # as in the session of our own process
+
+        spark = session.start(scratch, configure=hoodoo.configure)
     return Runner(spark, {name: PEERS[name](partitioned=config["partitioned"]) for name in names})
 
 

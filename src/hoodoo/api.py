@@ -282,6 +282,35 @@ class Table(RetentionCalls):
 
         return run_compaction(self._ref, instant, self._engine)
 
+    def schedule_clustering(
+        self,
+        order_by: str | Sequence[str] | None = None,
+        layout: str | None = None,
+        *,
+        removable: bool = False,
+        cancellable: bool = False,
+        cancellation_policy: Mapping[str, float] | None = None,
+    ) -> str | None:
+        """Plan to put rows of small files together; its instant, or None if nothing is to gain.
+
+        Rows are ordered by the columns of `order_by`, in the `layout` "linear", "zorder" or
+        "hilbert"; by those of the settings if none are given. A clean may drop a `removable` plan.
+        Writes take precedence over a `cancellable` one; `cancellation_policy` as for compactions.
+        """
+        from hoodoo.services.clustering import schedule_clustering
+
+        terms = _plan_terms(
+            cancellable=cancellable, removable=removable, limits=cancellation_policy
+        )
+        scheduled = schedule_clustering(self._ref, order_by=order_by, layout=layout, terms=terms)
+        return scheduled.requested_time if scheduled else None
+
+    def run_clustering(self, instant: str | None = None) -> ServiceResult | None:
+        """Execute a planned clustering: this one, or the oldest; None if there is none."""
+        from hoodoo.services.clustering import run_clustering
+
+        return run_clustering(self._ref, instant, self._engine)
+
     def request_cancel(self, instant: str, *, force: bool = False) -> bool:
         """Ask for the end of a cancellable plan; nobody can complete it from now on.
 

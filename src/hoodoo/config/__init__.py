@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from hoodoo.config import (
+    clustering,
     compaction,
     concurrency,
     index,
@@ -32,6 +33,7 @@ AREAS: dict[str, tuple[Key[Any], ...]] = {
     "Many writers": keys_of(concurrency),
     "Table services": keys_of(services),
     "Compaction": keys_of(compaction),
+    "Clustering": keys_of(clustering),
     "Cleaning and archival": keys_of(upkeep),
     "Options themselves": keys_of(options),
 }

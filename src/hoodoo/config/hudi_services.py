@@ -24,20 +24,13 @@ SERVICES: tuple[Rules, ...] = (
         "async.max.commits enable.expirations execution.strategy.class expiration.threshold.mins "
         "fail.on.pending.ingestion.during.conflict.resolution group.read.parallelism "
         "inline.max.commits max.parallelism plan.generation.use.local.engine.context "
-        "plan.partition.filter.mode plan.strategy.binary.copy.schema.evolution.enable "
-        "plan.strategy.class plan.strategy.cluster.begin.partition "
-        "plan.strategy.cluster.end.partition plan.strategy.daybased.lookback.partitions "
-        "plan.strategy.daybased.skipfromlatest.partitions "
+        "plan.strategy.binary.copy.schema.evolution.enable plan.strategy.class "
         "plan.strategy.earliest.commit.to.cluster plan.strategy.file.slices.sort.by "
-        "plan.strategy.max.bytes.per.group plan.strategy.max.num.groups "
-        "plan.strategy.partition.regex.pattern plan.strategy.partition.selected "
-        "plan.strategy.single.group.clustering.enabled plan.strategy.small.file.limit "
-        "plan.strategy.sort.columns plan.strategy.target.file.max.bytes "
         "rollback.pending.replacecommit.on.conflict updates.strategy",
     ),
     tuning(
         "hoodie.layout.optimize.",
-        "build.curve.sample.size curve.build.method data.skipping.enable enable strategy",
+        "build.curve.sample.size curve.build.method data.skipping.enable enable",
     ),
     not_built("cleaning beside writes", "hoodie.clean.async.enabled hoodie.clean.async"),
     not_built("cleaning before writes", "hoodie.prewrite.cleaner.policy", off="none"),

@@ -8,8 +8,9 @@ Pages carry checksums, and are verified when they are read: a flipped bit is an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from hoodoo.format.key_summary import (
     KeySummary,
     KnownKeys,
 )
+from hoodoo.format.parquet_copy import Chunk, ChunkSource, ParquetAssembler
 from hoodoo.format.parquet_stats import value_ranges
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.model.predicate import Predicate, may_match
@@ -66,7 +68,7 @@ class BaseFileWriter:
     """Writes rows to a stream as one base file; the footer comes with `close`.
 
     Rows may have text columns as dictionaries, which are written as they are. `keys` are those
-    that the file will have, if somebody knows.
+    that the file will have, if somebody knows. Only one that `copies` takes row groups of others.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class BaseFileWriter:
         avro_schema: str,
         options: ParquetOptions,
         keys: KnownKeys | None = None,
+        copies: bool = False,
     ) -> None:
         self._stream = stream
         self._schema = schema
@@ -87,6 +90,7 @@ class BaseFileWriter:
         self._written_bytes = 0  # of rows in memory, to learn how well they compress
         self._keys = keys or KeySummary(options.bloom)
         self._writer: pq.ParquetWriter | None = None
+        self._assembler = ParquetAssembler(stream, _empty_footer(schema)) if copies else None
 
     @property
     def size_bytes(self) -> int:
@@ -115,45 +119,118 @@ class BaseFileWriter:
         rows = pa.concat_tables(self._pending).unify_dictionaries()
         groups = max(1, round(self._pending_bytes / self._options.row_group_bytes))
         size = max(1, -(-rows.num_rows // groups))
-        self._open(rows).write_table(rows, row_group_size=size)
+        if self._assembler is not None:
+            for count, chunks in self._encode(rows, size).row_groups():
+                self._assembler.add_row_group(count, chunks)
+        else:
+            self._open(rows).write_table(rows, row_group_size=size)
         self._written_bytes += self._pending_bytes
         self._pending, self._pending_bytes = [], 0
+
+    def copy_group(
+        self,
+        file: OpenParquet,
+        group: int,
+        change: Callable[[str], pa.ChunkedArray | pa.Array | None],
+    ) -> None:
+        """Add a row group of another file; columns that `change` has nothing for are copied.
+
+        The other file must have the same columns, see `can_copy_to`.
+        """
+        assert self._assembler is not None
+        rows, chunks = file.chunks.row_groups()[group]
+        if not isinstance(self._keys, KnownKeys):
+            self._keys.add(read_rows(file, [RECORD_KEY], [group]).column(RECORD_KEY))
+        self._assembler.add_row_group(rows, self._changed_chunks(chunks, change))
+
+    def _changed_chunks(
+        self, chunks: Sequence[Chunk], change: Callable[[str], pa.ChunkedArray | pa.Array | None]
+    ) -> Iterator[Chunk]:
+        for field in self._schema:
+            column = change(field.name)
+            if column is None:
+                yield from (chunk for chunk in chunks if chunk.name == field.name)
+            else:
+                rows = pa.table([column], schema=pa.schema([field.with_type(column.type)]))
+                for _, encoded in self._encode(rows, max(1, rows.num_rows)).row_groups():
+                    yield from encoded
+
+    def _encode(self, rows: pa.Table, row_group_size: int) -> ChunkSource:
+        """Rows as a file in memory, to be copied into the one that is written."""
+        sink = pa.BufferOutputStream()
+        with self._new_writer(sink, rows.schema, rows) as writer:
+            writer.write_table(rows, row_group_size=row_group_size)
+        source = pa.BufferReader(sink.getvalue())
+        return ChunkSource(source, footer_bytes(source))
 
     def close(self) -> None:
         """Write what is left, and the footer."""
         self.flush()
-        writer = self._open(self._schema.empty_table())
-        writer.add_key_value_metadata({AVRO_SCHEMA: self._avro_schema} | self._keys.key_values())
-        writer.close()
+        key_values = {AVRO_SCHEMA: self._avro_schema} | self._keys.key_values()
+        if self._assembler is not None:
+            self._assembler.close(key_values)
+        else:
+            writer = self._open(self._schema.empty_table())
+            writer.add_key_value_metadata(key_values)
+            writer.close()
 
     def _open(self, rows: pa.Table) -> pq.ParquetWriter:
         """The writer; the first rows say which columns are worth a dictionary."""
         if self._writer is None:
-            options = self._options
-            self._writer = pq.ParquetWriter(
-                self._stream,
-                self._schema,
-                compression="none" if options.codec == "uncompressed" else options.codec,
-                use_dictionary=columns_worth_a_dictionary(rows) if options.dictionary else False,
-                data_page_size=options.page_bytes,
-                write_page_checksum=True,
-                store_schema=False,  # the types are Parquet's own, the same for every reader
-            )
+            self._writer = self._new_writer(self._stream, self._schema, rows)
         return self._writer
+
+    def _new_writer(self, sink: Any, schema: pa.Schema, rows: pa.Table) -> pq.ParquetWriter:
+        options = self._options
+        return pq.ParquetWriter(
+            sink,
+            schema,
+            compression="none" if options.codec == "uncompressed" else options.codec,
+            use_dictionary=columns_worth_a_dictionary(rows) if options.dictionary else False,
+            data_page_size=options.page_bytes,
+            write_page_checksum=True,
+            store_schema=False,  # the types are Parquet's own, the same for every reader
+        )
+
+
+def _empty_footer(schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, schema, store_schema=False).close()
+    return footer_bytes(pa.BufferReader(sink.getvalue()))
+
+
+def can_copy_to(file: OpenParquet, schema: pa.Schema) -> bool:
+    """Whether column chunks of a file are what a file with this schema would have."""
+    source = pa.BufferReader(b"")
+    if file.chunks.columns != ChunkSource(source, _empty_footer(schema)).columns:
+        return False
+    try:
+        groups = file.chunks.row_groups()
+    except FormatError:
+        return False
+    leaves = len(file.schema)
+    return all(len(chunks) == leaves for _, chunks in groups)
 
 
 class OpenParquet(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types
     """A Parquet file, and the bytes of its footer: pyarrow cannot be asked safely for all of it."""
 
-    def __init__(self, source: pa.NativeFile) -> None:
+    def __init__(self, source: pa.NativeFile, *, read_dictionary: Sequence[str] = ()) -> None:
         self.footer = footer_bytes(source)
+        self.source = source
         super().__init__(
             source,
             metadata=pq.read_metadata(pa.BufferReader(_as_file(self.footer))),
+            read_dictionary=list(read_dictionary),
             coerce_int96_timestamp_unit="us",
             page_checksum_verification=True,
             pre_buffer=True,
         )
+
+    @cached_property
+    def chunks(self) -> ChunkSource:
+        """Its column chunks, to be copied."""
+        return ChunkSource(self.source, self.footer)
 
 
 def open_parquet(source: pa.NativeFile) -> OpenParquet:
@@ -204,6 +281,15 @@ def read_rows(
     except _BROKEN as error:
         raise FormatError(f"damaged Parquet file: {error}") from None
     return rows.replace_schema_metadata(None)
+
+
+def read_column(file: OpenParquet, name: str, group: int) -> pa.ChunkedArray:
+    """A top-level column of a row group; texts that the file has as a dictionary stay one."""
+    _, chunks = file.chunks.row_groups()[group]
+    texts = pa.types.is_string(file.schema_arrow.field(name).type)
+    if texts and all(chunk.is_dictionary for chunk in chunks if chunk.name == name):
+        file = OpenParquet(file.source, read_dictionary=[name])
+    return read_rows(file, [name], [group]).column(0)
 
 
 def read_footer(metadata: pq.FileMetaData) -> Footer:

@@ -1,4 +1,4 @@
-"""Thrift's compact encoding, read into plain values: what the footers of Parquet files are in.
+"""Thrift's compact encoding to and from plain values: what the footers of Parquet files are in.
 
 struct   fields until a zero byte; a field is a byte with its type in the low four bits and,
          in the high four, what its id is above the id before (0: the id follows, zigzag)
@@ -11,7 +11,9 @@ double   8 bytes little endian    boolean         in the type: 1 true, 2 false
 from __future__ import annotations
 
 import struct
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from hoodoo.errors import FormatError
 
@@ -20,7 +22,37 @@ Struct = dict[int, Any]
 
 _MAX_DEPTH = 32
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
-_INTEGERS = (4, 5, 6)
+_I16, _I32, _I64 = _INTEGERS = (4, 5, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a field is written: its type, and what its elements or its own fields are."""
+
+    type: int
+    elements: Kind | None = None
+    fields: Mapping[int, Kind] | None = None
+
+
+BOOLEAN: Final = Kind(_TRUE)
+I16: Final = Kind(_I16)
+I32: Final = Kind(_I32)
+I64: Final = Kind(_I64)
+BINARY: Final = Kind(_BINARY)
+
+
+def list_of(elements: Kind) -> Kind:
+    """A list."""
+    return Kind(_LIST, elements=elements)
+
+
+def struct_of(fields: Mapping[int, Kind]) -> Kind:
+    """A struct with these fields; others of a value are not written."""
+    return Kind(_STRUCT, fields=dict(sorted(fields.items())))
+
+
+LIST_SPAN: Final = Kind(_LIST)
+"""A list that is encoded already, as `field_spans` gives it."""
 
 
 def read_struct(data: bytes, at: int = 0) -> Struct:
@@ -29,6 +61,80 @@ def read_struct(data: bytes, at: int = 0) -> Struct:
         return _read_struct(data, at, 0)[0]
     except (IndexError, struct.error):
         raise FormatError("Thrift struct is cut off") from None
+
+
+def field_spans(data: bytes) -> dict[int, bytes]:
+    """The fields of a struct by id, still encoded."""
+    spans: dict[int, bytes] = {}
+    number = at = 0
+    try:
+        while head := data[at]:
+            number, begin = number + (head >> 4), at + 1
+            if head < 16:
+                number, begin = _read_signed(data, at + 1)
+            kind = head & 15
+            at = begin if kind in (_TRUE, _FALSE) else _read_value(data, begin, kind, 0)[1]
+            spans[number] = data[begin:at]
+    except (IndexError, struct.error):
+        raise FormatError("Thrift struct is cut off") from None
+    return spans
+
+
+def write_struct(kind: Kind, values: Struct) -> bytes:
+    """A struct, encoded."""
+    out = bytearray()
+    _write_struct(out, kind, values)
+    return bytes(out)
+
+
+def _write_struct(out: bytearray, kind: Kind, values: Struct) -> None:
+    before = 0
+    for number, field in (kind.fields or {}).items():
+        value = values.get(number)
+        if value is None:
+            continue
+        type_ = field.type if field is not BOOLEAN or value else _FALSE
+        step = number - before
+        if 0 < step < 16:
+            out.append(step << 4 | type_)
+        else:
+            out.append(type_)
+            _write_signed(out, number)
+        before = number
+        if field is not BOOLEAN:
+            _write_value(out, field, value)
+    out.append(0)
+
+
+def _write_value(out: bytearray, kind: Kind, value: Any) -> None:
+    if isinstance(value, bytes):
+        if kind.type == _BINARY:
+            _write_number(out, len(value))
+        out += value
+    elif kind.type in _INTEGERS:
+        _write_signed(out, value)
+    elif kind.type == _STRUCT:
+        _write_struct(out, kind, value)
+    elif kind.elements is not None:
+        head = min(len(value), 15) << 4 | kind.elements.type
+        out.append(head)
+        if len(value) > 14:
+            _write_number(out, len(value))
+        for element in value:
+            _write_value(out, kind.elements, element)
+    else:
+        raise TypeError(f"cannot write {type(value).__name__} as Thrift type {kind.type}")
+
+
+def _write_signed(out: bytearray, number: int) -> None:
+    _write_number(out, number << 1 if number >= 0 else (-number << 1) - 1)
+
+
+def _write_number(out: bytearray, number: int) -> None:
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
 
 
 # Each function takes the data and a place, and gives a value and the place behind it: in Python

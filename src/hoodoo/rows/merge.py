@@ -22,6 +22,8 @@ from hoodoo.model.merge import MergeRule
 from hoodoo.rows.keys import field_type, field_values, has_fields
 
 IS_DELETED = "_hoodie_is_deleted"
+_FEW = 256
+"""Up to one value in so many is put in without copying the others: pieces have their price."""
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -238,13 +240,15 @@ class Merger:
     """Applies one winner per key to base rows, which may come in several pieces.
 
     `keep` gives the rows of a piece that stay; after the last piece, `rest` gives the rows that
-    the changes put in their place or add.
+    the changes put in their place or add. `match` tells what changes which row, for those that
+    put new rows in the places of old ones themselves, and say so to `place`.
     """
 
     def __init__(self, winners: Changes) -> None:
         self._winners = winners
         self._lost = np.zeros(winners.num_rows, bool)
         self._matched = np.zeros(winners.num_rows, bool)
+        self._placed = np.zeros(winners.num_rows, bool)
 
     def keep(self, rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> pa.Table:
         """The base rows that no change replaces or deletes."""
@@ -253,26 +257,44 @@ class Merger:
 
     def stays(self, rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule) -> Flags:
         """Which base rows no change replaces or deletes; `rows` has the ordering columns."""
+        stays = np.ones(rows.num_rows, bool)
+        stays[self.match(rows, keys, rule)[0]] = False
+        return stays
+
+    def match(
+        self, rows: pa.Table, keys: pa.ChunkedArray, rule: MergeRule
+    ) -> tuple[Numbers, Numbers]:
+        """The base rows that changes replace or delete, in order, and the change of each."""
         winners = self._winners
         winner_positions = one_array(pc.index_in(one_array(keys), value_set=winners.keys))
-        stays = to_flags(pc.is_null(winner_positions))
-        hit = np.flatnonzero(~stays)
-        if len(hit) == 0:
-            return stays
+        hit = np.flatnonzero(to_flags(pc.is_valid(winner_positions)))
         target = winner_positions.drop_null().to_numpy().astype(np.int64)
+        if len(hit) == 0:
+            return hit, target
         self._matched[target] = True
         if winners.ordering:
             older = [c.take(pa.array(hit)) for c in ordering_columns(rows, rule)]
             newer = [column.take(pa.array(target)) for column in winners.ordering]
             base_wins = are_greater(older, newer) & ~winners.absolute[target]
             self._lost[target[base_wins]] = True
-            stays[hit[base_wins]] = True
-        return stays
+            hit, target = hit[~base_wins], target[~base_wins]
+        return hit, target
+
+    def deletes(self, changes: Numbers) -> bool:
+        """Whether any of these changes is a delete."""
+        return bool(self._winners.deleted[changes].any())
+
+    def place(self, changes: Numbers) -> None:
+        """Take note that these changes were put in the places of their base rows."""
+        self._placed[changes] = True
 
     def rest(self) -> pa.Table:
-        """Rows of the changes that won, or met no base row."""
-        stays = ~self._lost & ~self._winners.deleted
-        return self._winners.rows.filter(pa.array(stays))
+        """Rows of the changes that won, or met no base row, but for those that were placed."""
+        return self._winners.rows.filter(pa.array(self.pending()))
+
+    def pending(self) -> Flags:
+        """Which changes are in `rest`."""
+        return ~self._lost & ~self._winners.deleted & ~self._placed
 
     def keeps_keys(self) -> bool:
         """Whether there are the same keys as before: none is new, and none goes."""
@@ -287,6 +309,30 @@ class Merger:
             "deleted": int(np.sum(self._matched & won & deleted)),
             "inserted": int(np.sum(~self._matched & ~deleted)),
         }
+
+
+def put(column: pa.ChunkedArray, positions: Numbers, values: pa.Array) -> pa.ChunkedArray:
+    """A column, which may be a dictionary, with other values at some positions, which ascend."""
+    mask = np.zeros(len(column), bool)
+    mask[positions] = True
+    if pa.types.is_dictionary(column.type):
+        both = pa.chunked_array([*column.chunks, values.dictionary_encode()], column.type)
+        *old, new = both.unify_dictionaries().chunks
+        indices = pa.concat_arrays([chunk.indices for chunk in old])
+        codes = pc.replace_with_mask(indices, pa.array(mask), new.indices)
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, new.dictionary)])
+    if len(positions) * _FEW <= len(column):
+        pieces, begin = [], 0
+        for number, position in enumerate(positions.tolist()):
+            pieces += [*column.slice(begin, position - begin).chunks, values.slice(number, 1)]
+            begin = position + 1
+        return pa.chunked_array([*pieces, *column.slice(begin).chunks], column.type)
+    if pa.types.is_nested(column.type):
+        source = np.arange(len(column), dtype=np.int64)
+        source[positions] = np.arange(len(column), len(column) + len(positions))
+        both = pa.chunked_array([*column.chunks, values], column.type)
+        return both.take(pa.array(source))
+    return pc.replace_with_mask(column, pa.array(mask), values)
 
 
 def complete(partial: pa.Table, keys: pa.Array, older: pa.Table, older_keys: pa.Array) -> pa.Table:

@@ -19,11 +19,14 @@ def keep_up(ref: TableRef, engine: Engine) -> None:
 
     Order: timeline; clean; archive.
     """
+    cleans, archives = ref.config.get(CLEAN_AUTOMATIC), ref.config.get(ARCHIVE_AUTOMATIC)
+    if not cleans and not archives:
+        return
     try:
         timeline = ref.load_timeline()
-        if ref.config.get(CLEAN_AUTOMATIC) and is_clean_due(ref, timeline):
+        if cleans and is_clean_due(ref, timeline):
             clean(ref, engine)
-        if ref.config.get(ARCHIVE_AUTOMATIC) and is_archive_due(ref, timeline):
+        if archives and is_archive_due(ref, timeline):
             archive(ref, engine)
     except HoodooError as error:
         log.warning("keep_up_failed error=%s", error)

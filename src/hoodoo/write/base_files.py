@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from hoodoo.config.write import MAX_FILE_SIZE
 from hoodoo.format.key_summary import KnownKeys
-from hoodoo.format.parquet import BaseFileWriter
-from hoodoo.format.schema import with_meta_fields
+from hoodoo.format.parquet import BaseFileWriter, OpenParquet
+from hoodoo.format.schema import FILE_NAME, with_meta_fields
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.names import BaseFileName, FileId, MarkerKind
 from hoodoo.model.paths import PartitionPath, join
 from hoodoo.model.stats import WriteStat
 from hoodoo.storage.storage import WriteStream
-from hoodoo.write.meta_columns import set_file_name, stored_schema
+from hoodoo.write.meta_columns import repeat, set_file_name, stored_schema
 from hoodoo.write.outputs import Outputs
 
 _MOST_ROWS_AT_ONCE = 131_072
@@ -44,17 +45,40 @@ class WrittenFile:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedGroup:
+    """A row group of another base file, and what its columns become: None for those that stay."""
+
+    file: OpenParquet
+    group: int
+    change: Callable[[str], pa.ChunkedArray | pa.Array | None]
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.file.metadata.row_group(self.group).num_rows)
+
+
 class BaseFiles:
     """Base files in the making: a full one is followed by one with the next number in its id."""
 
     def __init__(
-        self, outputs: Outputs, group: FileGroupId, kind: MarkerKind, *, rolls_over: bool
+        self,
+        outputs: Outputs,
+        group: FileGroupId,
+        kind: MarkerKind,
+        *,
+        rolls_over: bool,
+        copies: bool = False,
     ) -> None:
-        """`rolls_over`: no file grows beyond the setting; otherwise there is exactly one."""
+        """`rolls_over`: no file grows beyond the setting; otherwise there is exactly one.
+
+        `copies`: it takes row groups of the file before it.
+        """
         self._outputs = outputs
         self._group = group
         self._kind = kind
         self._rolls_over = rolls_over
+        self._copies = copies
         self._max_bytes = outputs.context.ref.config.get(MAX_FILE_SIZE)
         self._written: list[WrittenFile] = []
         self._file: _OpenFile | None = None
@@ -81,6 +105,10 @@ class BaseFiles:
                 file = self._begin(keys)
             file.write(rows.slice(start, piece_rows))
 
+    def copy(self, group: CopiedGroup, keys: KnownKeys | None = None) -> None:
+        """Add a row group of another file; `keys` as in `write`."""
+        (self._file or self._begin(keys)).copy(group)
+
     def end(self) -> list[WrittenFile]:
         """Bring the last file to its end: without any rows, one that is empty."""
         if self._file is None and not self._written:
@@ -99,6 +127,7 @@ class BaseFiles:
             avro_schema=with_meta_fields(context.schema_json),
             options=context.parquet_options(),
             keys=keys,
+            copies=self._copies,
         )
         self._file = _OpenFile(name, stream, writer)
         return self._file
@@ -135,6 +164,15 @@ class _OpenFile:
     def write(self, rows: pa.Table) -> None:
         self.writer.write(set_file_name(rows, str(self.name)))
         self.rows += rows.num_rows
+
+    def copy(self, group: CopiedGroup) -> None:
+        def change(name: str) -> pa.ChunkedArray | pa.Array | None:
+            if name == FILE_NAME:
+                return repeat(str(self.name), group.num_rows)
+            return group.change(name)
+
+        self.writer.copy_group(group.file, group.group, change)
+        self.rows += group.num_rows
 
     def close(self) -> int:
         self.writer.close()

@@ -21,7 +21,7 @@ from hoodoo.model.stats import RuntimeStats, WriteStat
 from hoodoo.rows.merge import Changes
 from hoodoo.table.merged import find_deleted_keys
 from hoodoo.table.read_rule import SliceRead
-from hoodoo.write.base_files import BaseFiles
+from hoodoo.write.base_files import BaseFiles, CopiedGroup
 from hoodoo.write.context import WriteContext
 from hoodoo.write.exactly_once import HandleOutput, write_once
 from hoodoo.write.log_file import encode_changes
@@ -176,13 +176,16 @@ def _merge(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     """Write the rows of a file group, with changes merged into them, as its next base file."""
     group, previous = task.write.group, task.write.previous
     assert previous is not None
-    files = BaseFiles(outputs, group, _marker_kind(task), rolls_over=False)
+    files = BaseFiles(outputs, group, _marker_kind(task), rolls_over=False, copies=True)
     assert task.previous is not None
     # Rows that go to logs are merged by key when they are read, whatever wrote them.
     by_key = task.context.by_key or task.write.kind is WriteKind.APPEND
     merging = Merging(task.context, task.previous, task.changes, by_key)
-    for rows in merging.rows(index=outputs.index):
-        files.write(rows, merging.keys)
+    for piece in merging.pieces(index=outputs.index):
+        if isinstance(piece, CopiedGroup):
+            files.copy(piece, merging.keys)
+        else:
+            files.write(piece, merging.keys)
     (file,) = files.end()
     return [
         WriteStat(

@@ -1,28 +1,53 @@
 """The rows of a file group once changes are merged into them, piece by piece.
 
-Memory holds the changes, the keys of some row groups, and a piece of their rows.
+A row group of the base file that was there stays a row group where that can be: new rows are put
+in the places of old ones, and columns in which nothing changed are copied as bytes. Others are read
+and written with the new rows, so that no file ends up with many small row groups. Memory holds the
+changes, the keys of some row groups, and a piece of their rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
+from hoodoo.errors import FormatError
 from hoodoo.format.key_summary import KnownKeys
-from hoodoo.format.parquet import OpenParquet, read_known_keys, read_rows
-from hoodoo.format.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
+from hoodoo.format.parquet import OpenParquet, can_copy_to, read_column, read_known_keys, read_rows
+from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.rows import merge
-from hoodoo.rows.merge import Changes, Merger
+from hoodoo.rows.merge import Changes, Merger, Numbers
 from hoodoo.table.merged import read_merged_pieces
 from hoodoo.table.read_rule import SliceRead, fit_to_schema, open_base, read_base_pieces
+from hoodoo.write.base_files import CopiedGroup
 from hoodoo.write.context import WriteContext
-from hoodoo.write.meta_columns import add_meta_columns, repeat, stored_schema
+from hoodoo.write.meta_columns import (
+    SAME_FOR_ALL,
+    add_meta_columns,
+    stored_schema,
+    to_stored_columns,
+)
 
 _KEYS_AT_ONCE = 1_000_000
 _BYTES_AT_ONCE = 128 << 20
-_SAME_FOR_ALL = (PARTITION_PATH, FILE_NAME)
+_NEVER_CHANGE = (RECORD_KEY, PARTITION_PATH)
+_NONE: Numbers = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """Rows of a row group that changes replace or delete, in order, and the change of each.
+
+    `in_place`: each can be replaced where it is.
+    """
+
+    rows: Numbers
+    changes: Numbers
+    in_place: bool = True
 
 
 @dataclass
@@ -42,86 +67,119 @@ class Merging:
     deleted: int = 0
     keys: KnownKeys | None = None
 
-    def rows(self, *, index: int) -> Iterator[pa.Table]:
-        """The rows that stay, then those that are new, on their way into a base file.
+    def pieces(self, *, index: int) -> Iterator[pa.Table | CopiedGroup]:
+        """The rows so far, changed where they are, and then those that are left to add.
 
         `index` is that of the handle.
         """
-        if not self.by_key:
-            yield from map(self._to_stored_columns, self._pieces())
-            new = rows_to_add(self.changes)
-            self.inserted = new.num_rows
-        else:
-            merger = Merger(merge.collapse([self.changes]))
-            yield from self._surviving_rows(merger)
-            new = merger.rest()
-            counts = merger.counts()
-            self.inserted, self.updated = counts["inserted"], counts["updated"]
-            self.deleted = counts["deleted"]
+        winners = merge.collapse([self.changes]) if self.by_key else self.changes
+        merger = Merger(winners)
         partition = self.previous.slice.group.partition
-        yield add_meta_columns(self.context, new, partition, index=index, first=0)
-
-    def _surviving_rows(self, merger: Merger) -> Iterator[pa.Table]:
-        """The rows so far that no change replaces or deletes."""
-        rule, base = self.context.read_rule, self.previous.slice.base
+        new = add_meta_columns(self.context, winners.rows, partition, index=index, first=0)
         if self.previous.slice.logs:
-            for rows in _combine_pieces(self._pieces()):
-                yield self._to_stored_columns(merger.keep(rows, rule.keys_of(rows), rule.merge))
-            return
-        assert base is not None
-        with open_base(self.previous.env, base) as file:
-            for groups, start in _spans(file):
-                yield from self._surviving_rows_in(file, groups, start, merger)
+            yield from self._merged_pieces(merger)
+        else:
+            base = self.previous.slice.base
+            assert base is not None
+            with open_base(self.previous.env, base) as file:
+                yield from self._base_pieces(file, merger, new)
+        counts = merger.counts()
+        self.inserted, self.updated = counts["inserted"], counts["updated"]
+        self.deleted = counts["deleted"]
+        pending = merger.pending()
+        yield new if pending.all() else new.filter(pa.array(pending))
 
-    def _surviving_rows_in(
-        self, file: OpenParquet, groups: list[int], start: int, merger: Merger
-    ) -> Iterator[pa.Table]:
-        """The same, of some row groups of a base file: keys decide before the rest is read."""
-        rule, base = self.context.read_rule, self.previous.slice.base
-        assert base is not None
+    def _merged_pieces(self, merger: Merger) -> Iterator[pa.Table]:
+        """The rows of base file and logs that no change replaces or deletes."""
+        rule = self.context.read_rule
+        pieces = read_merged_pieces(self.previous, self._read_schema())
+        if not self.by_key:
+            yield from map(self._to_stored_columns, pieces)
+            return
+        for rows in _combine_pieces(pieces):
+            yield self._to_stored_columns(merger.keep(rows, rule.keys_of(rows), rule.merge))
+
+    def _base_pieces(
+        self, file: OpenParquet, merger: Merger, new: pa.Table
+    ) -> Iterator[pa.Table | CopiedGroup]:
+        """The row groups of a base file: keys decide before the rest is read."""
+        count = file.metadata.num_row_groups
+        matched = [_Matched(_NONE, _NONE)] * count
+        if self.by_key:
+            matched = [one for groups in _spans(file) for one in self._match(file, groups, merger)]
+        matched = _without_repetitions(matched)
+        if self.by_key and merger.keeps_keys():
+            self.keys = read_known_keys(file.metadata, self.context.parquet_options().bloom)
+        copies = can_copy_to(file, stored_schema(self.context.schema))
+        for group, mine in enumerate(matched):
+            if copies and mine.in_place and self._keeps_group(file, group, mine, merger):
+                merger.place(mine.changes)
+                yield CopiedGroup(file, group, partial(self._change, file, group, mine, new))
+            else:
+                yield from self._rewritten(file, group, mine)
+
+    def _match(self, file: OpenParquet, groups: list[int], merger: Merger) -> Iterator[_Matched]:
+        """What becomes of the rows of some row groups."""
+        rule = self.context.read_rule
         deciding = rule.deciding_columns()
         heads = fit_to_schema(read_rows(file, deciding.names, groups), deciding)
-        stays = merger.stays(heads, rule.keys_of(heads), rule.merge)
-        if len(groups) == file.metadata.num_row_groups and merger.keeps_keys():
-            self.keys = read_known_keys(file.metadata, self.context.parquet_options().bloom)
-        others = pa.schema([f for f in self._read_schema() if f.name not in deciding.names])
-        fits = all(_size(file, group) <= _BYTES_AT_ONCE for group in groups)
-        for first, piece in read_base_pieces(file, base, others, groups=groups, whole=fits):
-            at, count = first - start, piece.num_rows
-            head, mask = heads.slice(at, count), stays[at : at + count]
-            rows = self._to_stored_columns(piece, head)
+        ends = np.cumsum([file.metadata.row_group(group).num_rows for group in groups])
+        if heads.num_rows != ends[-1]:
+            raise FormatError("a Parquet file whose columns differ in length")
+        rows, changes = merger.match(heads, rule.keys_of(heads), rule.merge)
+        bounds = np.searchsorted(rows, [0, *ends])
+        for begin, first, end in zip([0, *ends], bounds, bounds[1:], strict=False):
+            mine = changes[first:end]
+            yield _Matched(rows[first:end] - begin, mine, not merger.deletes(mine))
+
+    def _keeps_group(
+        self, file: OpenParquet, group: int, matched: _Matched, merger: Merger
+    ) -> bool:
+        """Whether a row group is to stay one: it is large, or there are no rows to add to it.
+
+        A column that changes is in memory as a whole.
+        """
+        _, chunks = file.chunks.row_groups()[group]
+        largest = max((chunk.unpacked_bytes for chunk in chunks), default=0)
+        if len(matched.rows) and largest > _BYTES_AT_ONCE:
+            return False
+        full = self.context.parquet_options().row_group_bytes
+        return merger.keeps_keys() or 2 * _size(file, group) >= full
+
+    def _change(
+        self, file: OpenParquet, group: int, matched: _Matched, new: pa.Table, name: str
+    ) -> pa.ChunkedArray | None:
+        """What a column of a row group becomes; None if it stays."""
+        if not len(matched.rows) or name in _NEVER_CHANGE:
+            return None
+        schema, at = pa.schema([self.context.read_rule.schema.field(name)]), pa.array(matched.rows)
+        old, type_ = read_column(file, name, group), schema.field(0).type
+        if not pa.types.is_dictionary(old.type):
+            old = fit_to_schema(pa.table([old], [name]), schema).column(0)
+        values = merge.one_array(new.column(name)).take(pa.array(matched.changes)).cast(type_)
+        if old.take(at).cast(type_).equals(pa.chunked_array([values])):
+            return None
+        return merge.put(old, matched.rows, values)
+
+    def _rewritten(self, file: OpenParquet, group: int, matched: _Matched) -> Iterator[pa.Table]:
+        """The rows of a row group that no change replaces or deletes."""
+        base = self.previous.slice.base
+        assert base is not None
+        fits, schema = _size(file, group) <= _BYTES_AT_ONCE, self._read_schema()
+        stays = np.ones(file.metadata.row_group(group).num_rows, bool)
+        stays[matched.rows] = False
+        at = 0
+        for _, piece in read_base_pieces(file, base, schema, groups=[group], whole=fits):
+            mask = stays[at : at + piece.num_rows]
+            at += piece.num_rows
+            rows = self._to_stored_columns(piece)
             yield rows if mask.all() else rows.filter(pa.array(mask))
 
-    def _pieces(self) -> Iterator[pa.Table]:
-        """The rows so far, all of them."""
-        schema, base = self._read_schema(), self.previous.slice.base
-        if self.previous.slice.logs:
-            yield from read_merged_pieces(self.previous, schema)
-            return
-        assert base is not None
-        with open_base(self.previous.env, base) as file:
-            for _, rows in read_base_pieces(file, base, schema, groups=None, whole=False):
-                yield rows
-
     def _read_schema(self) -> pa.Schema:
-        return pa.schema([f for f in self.context.read_rule.schema if f.name not in _SAME_FOR_ALL])
+        return pa.schema([f for f in self.context.read_rule.schema if f.name not in SAME_FOR_ALL])
 
-    def _to_stored_columns(self, rows: pa.Table, *more: pa.Table) -> pa.Table:
-        """Columns of rows as base files get them."""
-        partition = self.previous.slice.group.partition
-        columns_by_name: Mapping[str, pa.ChunkedArray] = {
-            name: table.column(name) for table in (rows, *more) for name in table.column_names
-        }
-        columns = []
-        schema = stored_schema(self.context.schema)
-        for name in schema.names:
-            if name in _SAME_FOR_ALL:
-                columns.append(repeat(partition, rows.num_rows))
-            elif name == COMMIT_TIME:
-                columns.append(columns_by_name[name].dictionary_encode())
-            else:
-                columns.append(columns_by_name[name])
-        return pa.table(columns, schema=schema)
+    def _to_stored_columns(self, rows: pa.Table) -> pa.Table:
+        return to_stored_columns(self.context.schema, rows, self.previous.slice.group.partition)
 
 
 def rows_to_add(changes: Changes) -> pa.Table:
@@ -136,18 +194,33 @@ def _size(file: OpenParquet, group: int) -> int:
     return int(file.metadata.row_group(group).total_byte_size)
 
 
-def _spans(file: OpenParquet) -> Iterator[tuple[list[int], int]]:
-    """Row groups, some at a time if they are small, and the number of their first row."""
+def _without_repetitions(matched: list[_Matched]) -> list[_Matched]:
+    """The same, but of rows that have one key only the first is replaced where it is."""
+    changes = np.concatenate([_NONE, *(one.changes for one in matched)])
+    if len(np.unique(changes)) == len(changes):
+        return matched
+    repeated = np.ones(len(changes), bool)
+    repeated[np.unique(changes, return_index=True)[1]] = False
+    starts = np.cumsum([len(one.changes) for one in matched])[:-1]
+    shares = np.split(repeated, starts)
+    return [
+        replace(one, in_place=one.in_place and not share.any())
+        for one, share in zip(matched, shares, strict=True)
+    ]
+
+
+def _spans(file: OpenParquet) -> Iterator[list[int]]:
+    """Row groups, some at a time if they are small."""
     groups: list[int] = []
-    start = rows = 0
+    rows = 0
     for group in range(file.metadata.num_row_groups):
         groups.append(group)
         rows += file.metadata.row_group(group).num_rows
         if rows >= _KEYS_AT_ONCE:
-            yield groups, start
-            groups, start, rows = [], start + rows, 0
+            yield groups
+            groups, rows = [], 0
     if groups:
-        yield groups, start
+        yield groups
 
 
 def _combine_pieces(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:

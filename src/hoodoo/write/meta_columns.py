@@ -23,6 +23,9 @@ from hoodoo.write.context import WriteContext
 REPEATED = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
 """The meta columns that are dictionaries."""
 
+SAME_FOR_ALL = (PARTITION_PATH, FILE_NAME)
+"""The meta columns that rows on their way from one file to another need not bring."""
+
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -53,6 +56,23 @@ def add_meta_columns(
     ]
     data = [rows.column(field.name) for field in context.schema]
     return pa.table([*meta, *data], schema=stored_schema(context.schema))
+
+
+def to_stored_columns(schema: pa.Schema, rows: pa.Table, partition: PartitionPath) -> pa.Table:
+    """Rows of one file on their way into another: they keep their meta columns.
+
+    The file's name comes with the file. `schema` has no meta columns.
+    """
+    columns = []
+    stored = stored_schema(schema)
+    for name in stored.names:
+        if name in SAME_FOR_ALL:
+            columns.append(repeat(partition, rows.num_rows))
+        elif name == COMMIT_TIME:
+            columns.append(rows.column(name).dictionary_encode())
+        else:
+            columns.append(rows.column(name))
+    return pa.table(columns, schema=stored)
 
 
 def set_file_name(rows: pa.Table, file_name: str) -> pa.Table:

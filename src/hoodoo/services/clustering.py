@@ -1,0 +1,151 @@
+"""Clustering: rows of many small files become few large ones, in an order that helps readers.
+
+Nobody who reads the table sees a difference but in speed: not now, not as of an earlier instant,
+and not in what changed since one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from hoodoo.concurrency.conflict import Kind, Other
+from hoodoo.concurrency.others import load_other
+from hoodoo.config.clustering import CLUSTER_LAYOUT, CLUSTER_SORT_COLUMNS
+from hoodoo.engine.engine import Engine
+from hoodoo.errors import InputError, NotFound
+from hoodoo.format.timeline import Metadata
+from hoodoo.model.commit import OperationType
+from hoodoo.model.files import FileGroupId
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.layout import Layout, RowOrder
+from hoodoo.model.plan import RequestedReplaceMetadata
+from hoodoo.model.plan_terms import PlanTerms
+from hoodoo.services.cluster_group import cluster_group
+from hoodoo.services.clustering_plan import plan_clustering, read_order, refuse_buckets
+from hoodoo.services.clustering_tasks import build_tasks, clustering_plan_of, replaced_groups
+from hoodoo.services.pending import find_plans, find_yielding_plans, schedule
+from hoodoo.services.rewrite import Rewrite, ServiceResult, run_rewrite
+from hoodoo.table.ref import TableRef
+from hoodoo.table.snapshot import take_snapshot
+from hoodoo.table.writable import reopen_for_writing
+from hoodoo.timeline.load import read_plan
+from hoodoo.timeline.timeline import Timeline
+
+CLUSTERING = Rewrite(
+    Action.CLUSTERING,
+    Kind.CLUSTERING,
+    OperationType.CLUSTER,
+    build_tasks,
+    cluster_group,
+    replaced_groups,
+)
+
+
+def schedule_clustering(
+    ref: TableRef,
+    *,
+    order_by: str | Sequence[str] | None = None,
+    layout: str | None = None,
+    terms: PlanTerms | None = None,
+) -> Instant | None:
+    """Plan a clustering; None if there is nothing to gain.
+
+    `order_by` and `layout` are those of the settings, unless they are given. File groups that
+    other plans are about, and those that writes in progress update, are left alone; only plans
+    that may be cancelled yield to one that is there to stay.
+    """
+    ref = reopen_for_writing(ref)
+    refuse_buckets(ref)
+    order, mine = _choose_order(ref, order_by, layout), terms or PlanTerms()
+    build = partial(_build_plan, ref, order, mine)
+    if not mine.is_persistent:
+        return schedule(ref, Action.CLUSTERING, build)
+    return schedule(ref, Action.CLUSTERING, build, find_yielding_plans)
+
+
+def run_clustering(
+    ref: TableRef,
+    instant: str | None,
+    engine: Engine,
+    progress: Callable[[int, int], None] | None = None,
+) -> ServiceResult | None:
+    """Execute a clustering, the oldest pending one if none is named; None if there is none."""
+    if instant is None:
+        pending = find_plans(ref.load_timeline(), Action.CLUSTERING)
+        if not pending:
+            return None
+        instant = pending[0].requested_time
+    return run_rewrite(ref, CLUSTERING, instant, engine, progress)
+
+
+def _choose_order(
+    ref: TableRef, order_by: str | Sequence[str] | None, layout: str | None
+) -> RowOrder:
+    """The order that a caller asks for, or else the settings. Raises `InputError`."""
+    names = (order_by,) if isinstance(order_by, str) else order_by
+    columns = ref.config.get(CLUSTER_SORT_COLUMNS) if names is None else tuple(names)
+    if layout is None:
+        return RowOrder(columns, ref.config.get(CLUSTER_LAYOUT))
+    try:
+        return RowOrder(columns, Layout(layout.lower()))
+    except ValueError:
+        known = ", ".join(each.value for each in Layout)
+        raise InputError(f"layout is one of {known}, not {layout!r}") from None
+
+
+def _build_plan(
+    ref: TableRef, order: RowOrder, terms: PlanTerms, timeline: Timeline
+) -> Metadata | None:
+    """What the requested file of a clustering holds."""
+    latest = timeline.completed.instants[-1].requested_time if timeline.completed else None
+    plan = plan_clustering(
+        take_snapshot(ref, timeline=timeline),
+        order,
+        busy=_find_busy_groups(ref, timeline, terms),
+        ordered_by=_find_ordered(ref, timeline, order),
+        policy=replace(terms, planned_on=latest).encode(),
+        now_ms=ref.env.clock.now_ms(),
+    )
+    if plan is None:
+        return None
+    return RequestedReplaceMetadata(
+        operation_type=OperationType.CLUSTER, clustering_plan=plan, extra_metadata={}
+    )
+
+
+def _find_busy_groups(
+    ref: TableRef, timeline: Timeline, terms: PlanTerms
+) -> frozenset[FileGroupId]:
+    """File groups that this plan is to leave alone."""
+    others = [_load_pending(ref, instant) for instant in timeline.pending]
+    return frozenset(
+        group
+        for other in others
+        if other is not None and not (terms.is_persistent and other.is_cancellable)
+        for group in other.touches
+    )
+
+
+def _load_pending(ref: TableRef, instant: Instant) -> Other | None:
+    try:
+        return load_other(ref.env, ref.properties.timeline, instant)
+    except NotFound:  # it has ended: then the plan is made again, as the table has moved
+        return None
+
+
+def _find_ordered(ref: TableRef, timeline: Timeline, order: RowOrder) -> set[InstantTime]:
+    """Clusterings of the active timeline whose files have this order: their plans tell."""
+    found = set()
+    for instant in timeline.commits if order.columns else ():
+        if instant.action is not Action.REPLACE_COMMIT:
+            continue
+        requested = Instant(instant.requested_time, Action.CLUSTERING, State.REQUESTED)
+        try:
+            plan = read_plan(ref.env, ref.properties.timeline, requested)
+        except NotFound:  # no clustering, or archived meanwhile
+            continue
+        if read_order(clustering_plan_of(plan), ref.config) == order:
+            found.add(instant.requested_time)
+    return found
