@@ -1,7 +1,7 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | timeline | listing | commits | upkeep | gate | gate-s3 |
-    clustering | spark ...]
+python -m bench [reads | timeline | listing | commits | upkeep | gate | gate-s3 | clustering |
+spark ...] [options]
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from hoodoo.timeline.load import read_commit
 
 TABLE_TYPES = pytest.mark.parametrize("table_type", ["cow", "mor"])
 HISTORY = ".hoodie/timeline/history"
+WITHOUT_HISTORY = (rf"{HISTORY}/manifest_\d+$",)
 
 
 def history_files(story: Story) -> list[str]:
@@ -152,7 +153,7 @@ def test_files_of_the_history_are_merged_layer_by_layer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "at",
     [
-        rf"{HISTORY}/manifest_\d+$",
+        *WITHOUT_HISTORY,
         rf"{HISTORY}/_version_$",
         r"timeline/\d+\.commit\.requested$",
         r"timeline/\d+_\d+\.commit$",
@@ -173,6 +174,7 @@ def test_an_archival_that_was_cut_off_is_finished_by_the_next_one(tmp_path: Path
     done = story.table.archive()
     ref = story.table._ref
     assert sorted({*done.instants, *done.finished}) == story.times[:4]
+    assert bool(done.finished) == (at not in WITHOUT_HISTORY)
     assert [i.requested_time for i in ref.load_timeline().commits] == story.times[4:]
     archived = [each.requested_time for each in load_history(ref.env, ref.properties.timeline)]
     assert archived == story.times[:4]

@@ -18,6 +18,7 @@ from hoodoo.model import paths
 from hoodoo.model.commit import CleanMetadata
 from hoodoo.model.instant import Action
 from hoodoo.services.clean import run_clean, schedule_clean
+from hoodoo.services.clean_facts import load_spared
 from hoodoo.services.compaction import schedule_compaction
 from hoodoo.services.pending import own_plan
 from hoodoo.storage import open_storage
@@ -131,7 +132,10 @@ def test_what_a_pending_plan_reads_stays(tmp_path: Path) -> None:
     assert plan is not None
     for v in range(4, 8):
         story.upsert(v, "a")
+    spared = load_spared(ref, ref.load_timeline())
+    assert {name for name in story.data_files() if name in spared}
     assert not any(done.files for done in story.table.clean())
+    assert spared <= story.data_files()
     story.check()
 
 

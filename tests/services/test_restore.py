@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -209,7 +210,10 @@ def test_commits_that_are_too_young_are_refused_unless_they_may_be_waited_for(
         "hoodie.client.heartbeat.interval_in_ms": 1000,
         "hoodie.client.heartbeat.tolerable.misses": 1,
     }
+    story.upsert(9, "a")
+    began = time.monotonic()
     story.open(**quick).restore(story.times[0])
+    assert time.monotonic() - began > 1
     story.go_back(story.times[0])
     story.check()
 

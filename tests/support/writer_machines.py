@@ -58,6 +58,9 @@ class Fleet:
             f"fleet-{next(_names)}", now_ms=lambda: self.true.now_ms() + store_ms
         )
         self.options = {
+            # What a write does is counted and cut off, without what comes after it.
+            "hoodie.clean.automatic": False,
+            "hoodie.archive.automatic": False,
             "hoodie.client.heartbeat.interval_in_ms": INTERVAL_MS,
             "hoodie.client.heartbeat.tolerable.misses": MISSES,
             **options,
