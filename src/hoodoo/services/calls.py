@@ -1,0 +1,126 @@
+"""The calls of `Table` that plan, run and end table services."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hoodoo.engine.engine import Engine
+from hoodoo.table.ref import TableRef
+
+if TYPE_CHECKING:
+    from hoodoo.model.plan_terms import PlanTerms
+    from hoodoo.recovery.rollback import RolledBack
+    from hoodoo.services.rewrite import ServiceResult
+
+
+class ServiceCalls:
+    """What users do with table services."""
+
+    _ref: TableRef
+    _engine: Engine
+
+    def schedule_compaction(
+        self,
+        *,
+        cancellable: bool = False,
+        cancellation_policy: Mapping[str, float] | None = None,
+    ) -> str | None:
+        """Plan a compaction of a merge-on-read table; its instant, or None if none is worth it.
+
+        A compaction merges the logs of each file group into a new base file. `cancellation_policy`
+        is {"hours": h, "instants": n}: when a cancellable plan that nobody completed is cancelled.
+        """
+        from hoodoo.services.compaction import schedule_compaction
+
+        terms = _plan_terms(cancellable=cancellable, limits=cancellation_policy)
+        scheduled = schedule_compaction(self._ref, terms=terms)
+        return scheduled.requested_time if scheduled else None
+
+    def run_compaction(self, instant: str | None = None) -> ServiceResult | None:
+        """Execute a planned compaction: this one, or the oldest; None if there is none."""
+        from hoodoo.services.compaction import run_compaction
+
+        return run_compaction(self._ref, instant, self._engine)
+
+    def schedule_log_compaction(
+        self,
+        *,
+        removable: bool = False,
+        cancellable: bool = False,
+        cancellation_policy: Mapping[str, float] | None = None,
+    ) -> str | None:
+        """Plan a log compaction of a merge-on-read table; its instant, or None if none is due.
+
+        A log compaction merges the logs of a file group into one log file; the base file stays.
+        A clean takes a removable plan away whose execution failed, or that nobody executes;
+        `cancellation_policy` is as for `schedule_compaction`.
+        """
+        from hoodoo.services.log_compaction import schedule_log_compaction
+
+        terms = _plan_terms(
+            cancellable=cancellable, removable=removable, limits=cancellation_policy
+        )
+        scheduled = schedule_log_compaction(self._ref, terms=terms)
+        return scheduled.requested_time if scheduled else None
+
+    def run_log_compaction(self, instant: str | None = None) -> ServiceResult | None:
+        """Execute a planned log compaction: this one, or the oldest; None if there is none."""
+        from hoodoo.services.log_compaction import run_log_compaction
+
+        return run_log_compaction(self._ref, instant, self._engine)
+
+    def schedule_clustering(
+        self,
+        order_by: str | Sequence[str] | None = None,
+        layout: str | None = None,
+        *,
+        removable: bool = False,
+        cancellable: bool = False,
+        cancellation_policy: Mapping[str, float] | None = None,
+    ) -> str | None:
+        """Plan to put rows of small files together; its instant, or None if nothing is to gain.
+
+        Rows are ordered by the columns of `order_by`, in the `layout` "linear", "zorder" or
+        "hilbert"; by those of the settings if none are given. A clean may drop a `removable` plan.
+        Writes take precedence over a `cancellable` one; `cancellation_policy` as for compactions.
+        """
+        from hoodoo.services.clustering import schedule_clustering
+
+        terms = _plan_terms(
+            cancellable=cancellable, removable=removable, limits=cancellation_policy
+        )
+        scheduled = schedule_clustering(self._ref, order_by=order_by, layout=layout, terms=terms)
+        return scheduled.requested_time if scheduled else None
+
+    def run_clustering(self, instant: str | None = None) -> ServiceResult | None:
+        """Execute a planned clustering: this one, or the oldest; None if there is none."""
+        from hoodoo.services.clustering import run_clustering
+
+        return run_clustering(self._ref, instant, self._engine)
+
+    def request_cancel(self, instant: str, *, force: bool = False) -> bool:
+        """Ask for the end of a cancellable plan; nobody can complete it from now on.
+
+        False if that was asked before. `force` also takes plans that are not cancellable.
+        """
+        from hoodoo.recovery.cancel import request_cancel
+
+        return request_cancel(self._ref, instant, force=force)
+
+    def execute_cancel(self, instant: str) -> RolledBack | None:
+        """Carry out a cancel that was requested; None if that is done already."""
+        from hoodoo.recovery.cancel import execute_cancel
+
+        return execute_cancel(self._ref, instant)
+
+
+def _plan_terms(
+    *,
+    cancellable: bool,
+    limits: Mapping[str, float] | None = None,
+    removable: bool = False,
+) -> PlanTerms:
+    from hoodoo.services.terms import build_terms
+
+    return build_terms(cancellable=cancellable, removable=removable, limits=limits)
