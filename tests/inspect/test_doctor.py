@@ -166,7 +166,7 @@ def test_stray_files(fleet: Fleet) -> None:
 
 
 def test_files_of_archived_commits_are_no_strays() -> None:
-    fleet = Fleet("cow", **{"hoodie.clean.automatic": "false"})
+    fleet = Fleet("cow", **{"hoodie.archive.automatic": True})
     writer = fleet.machine("writer")
     for number in range(60):
         writer.table.upsert(rows(a=number))

@@ -6,7 +6,8 @@ import logging
 from collections import Counter
 
 import pytest
-from support.writer_machines import EXPIRY_S, Fleet, Machine, PowerCut, cut_power_at, rows
+from support.writer_machines import EXPIRY_S, Machine, PowerCut, cut_power_at, rows
+from support.writer_machines import Fleet as ManualFleet
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.model import paths
@@ -15,8 +16,16 @@ from hoodoo.services.upkeep import Outcome, Upkeep, run_due, upkeep_after
 
 INLINE = LocalEngine(threads=1)
 OFF = {"hoodie.table.services.enabled": "false"}
+AUTOMATIC = {"hoodie.clean.automatic": True, "hoodie.archive.automatic": True}
 PAUSE_S = 30
 """Between commits, so that what is archived is old enough for that now and then."""
+
+
+class Fleet(ManualFleet):
+    """As it is for users: other tests look at writes alone."""
+
+    def __init__(self, table_type: str, **options: object) -> None:
+        super().__init__(table_type, **{**AUTOMATIC, **options})
 
 
 def upsert(machine: Machine, number: int) -> None:

@@ -97,19 +97,37 @@ def keep_up(ref: TableRef, engine: Engine, done: CommitResult) -> CommitResult:
 def upkeep_after(ref: TableRef, engine: Engine) -> list[Upkeep]:
     """Run what is due after a commit, by the switches for writers. Raises no `Exception`.
 
-    The write is committed, whatever comes of this. Where nothing is due it costs one listing.
+    The write is committed, whatever comes of this. Where nothing is due it costs one listing, and
+    nothing where all is switched off.
     Order: compaction, log compaction, clustering, clean, archive.
     Crash: that of the service; the next writer, or `run_due`, goes on.
     """
-    if not ref.config.get(SERVICES_ENABLED):
+    steps = _choose_steps(ref)
+    if not steps:
         return []
-    steps = [_plan_and_run(each, each.after_commit(ref.config)) for each in PLANNED_SERVICES]
     try:
         visit = _Visit(ref, engine, ref.load_timeline(), lambda service: None)
     except HoodooError as error:
         log.warning("upkeep_failed error=%s", error)
         return []
-    return list(_take_steps(visit, {**_named(steps), "clean": _clean, "archive": _archive_batch}))
+    return list(_take_steps(visit, steps))
+
+
+def _choose_steps(ref: TableRef) -> dict[str, Step]:
+    """What a writer of this table does after a commit; nothing, if all of it is switched off."""
+    config = ref.config
+    if not config.get(SERVICES_ENABLED):
+        return {}
+    steps: dict[str, Step] = {}
+    for service in PLANNED_SERVICES:
+        switches = service.after_commit(config)
+        if switches.plans and service.suits(ref):
+            steps[service.action.value] = _plan_and_run(service, switches)
+    if config.get(CLEAN_AUTOMATIC):
+        steps["clean"] = _clean
+    if config.get(ARCHIVE_AUTOMATIC):
+        steps["archive"] = _archive_batch
+    return steps
 
 
 def run_due(
@@ -122,22 +140,17 @@ def run_due(
     Crash: as `upkeep_after`.
     """
     visit = _Visit(ref, engine, ref.load_timeline(), progress_of)
-    steps = [_plan_and_run(each, each.apart(ref.config)) for each in PLANNED_SERVICES]
-    yield from _take_steps(
-        visit,
-        {
-            "recover": _recover,
-            "cancel": _cancel,
-            **_named(steps),
-            "clean": _clean,
-            "archive": _archive,
-        },
-    )
-
-
-def _named(steps: list[Step]) -> dict[str, Step]:
-    names = (service.action.value for service in PLANNED_SERVICES)
-    return dict(zip(names, steps, strict=True))
+    planned = {
+        service.action.value: _plan_and_run(service, service.apart(ref.config))
+        for service in PLANNED_SERVICES
+        if service.suits(ref)
+    }
+    steps = {"recover": _recover, "cancel": _cancel, **planned}
+    if ref.config.get(CLEAN_AUTOMATIC):
+        steps["clean"] = _clean
+    if ref.config.get(ARCHIVE_AUTOMATIC):
+        steps["archive"] = _archive
+    yield from _take_steps(visit, steps)
 
 
 def _take_steps(visit: _Visit, steps: dict[str, Step]) -> Iterator[Upkeep]:
@@ -181,8 +194,6 @@ def _plan_and_run(service: PlannedService, switches: Switches) -> Step:
 
     def step(visit: _Visit) -> Iterator[Upkeep]:
         ref = visit.ref
-        if not service.suits(ref):
-            return
         pending = find_plans(visit.timeline, service.action)
         if switches.runs:
             for plan in find_idle_plans(ref, pending):
@@ -222,7 +233,7 @@ def describe_result(done: ServiceResult) -> str:
 
 def _clean(visit: _Visit) -> Iterator[Upkeep]:
     ref = visit.ref
-    if ref.config.get(CLEAN_AUTOMATIC) and is_clean_due(ref, visit.timeline):
+    if is_clean_due(ref, visit.timeline):
         for done in clean(ref, visit.engine):
             text = f"clean {done.instant}: {len(done.files)} files deleted"
             yield Upkeep("clean", Outcome.DONE, text, done.instant)
@@ -230,7 +241,7 @@ def _clean(visit: _Visit) -> Iterator[Upkeep]:
 
 def _archive(visit: _Visit) -> Iterator[Upkeep]:
     ref = visit.ref
-    if ref.config.get(ARCHIVE_AUTOMATIC) and is_archive_due(ref, visit.timeline):
+    if is_archive_due(ref, visit.timeline):
         done = archive(ref, visit.engine)
         if done.instants or done.finished:
             count = len(done.instants) + len(done.finished)
