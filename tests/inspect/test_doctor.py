@@ -180,6 +180,7 @@ def test_services_that_nobody_runs(fleet: Fleet) -> None:
     writer = fleet.machine("writer")
     for number in range(40):
         writer.table.upsert(rows(a=number))
+    fleet.options["hoodie.clean.automatic"] = True
     found = look(fleet)
     assert [each.command for each in found] == ["hoodoo upkeep trips"] * 2
     assert found[0].what.startswith("43 delta commits since the last compaction")

@@ -13,11 +13,13 @@ from hudi import HudiTableBuilder
 from support.processes import until
 
 import hoodoo
+from hoodoo.engine.local import LocalEngine
 from hoodoo.format import timeline as codec
 from hoodoo.model import paths
 from hoodoo.model.commit import CleanMetadata, CommitMetadata
 from hoodoo.model.instant import State
 from hoodoo.model.names import parse_instant
+from hoodoo.services.upkeep import Outcome, run_due
 from hoodoo.storage.local import TEMPORARY, LocalStorage
 from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import TableRef, open_ref
@@ -28,12 +30,16 @@ LEFTOVERS = (paths.HEARTBEATS, paths.MARKERS, paths.CANCELS, paths.OWN)
 
 
 def recover_wholly(uri: str, options: Mapping[str, object], *, within_s: float) -> float:
-    """Recover until nothing is pending and nothing is left over; how many seconds that took."""
+    """Recover until nothing is pending and nothing is left over; how many seconds that took.
+
+    Plans whose executor was killed are run by whoever comes, as `hoodoo upkeep` does.
+    """
     table, ref = hoodoo.open_table(uri, options), open_ref(uri, options)
     began = time.monotonic()
 
     def is_clean() -> bool:
-        table.recover()
+        for done in run_due(ref, LocalEngine()):
+            assert done.outcome is not Outcome.FAILED, done
         return not ref.load_timeline().pending and not leftovers(ref)
 
     try:
