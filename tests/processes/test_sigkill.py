@@ -102,5 +102,5 @@ def test_a_writer_killed_at_any_operation_is_recovered(
     acknowledged = {outcome[0] for outcome in outcomes}
     rolled_back = sum(outcome[1] for outcome in outcomes)
     assert acknowledged == set(range(1, len(WRITES) + 1)), "kills are spread over all writes"
-    assert rolled_back > kills // 4
+    assert rolled_back > kills // 5  # others are killed in the middle of a service
     print(f"\n{kind}: {kills} kills over {total} operations, {rolled_back} writes rolled back")
