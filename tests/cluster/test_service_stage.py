@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.drivers import Driver
 from support.faults import COMPLETION, DATA, Fault
-from support.processes import until
+from support.processes import until, wait_until_gone
 from support.services_under_faults import ServiceUnderFaults
 from support.spark_events import task_ends
 
@@ -72,21 +72,25 @@ def test_both_attempts_of_an_item_finish(
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_stray_attempt_publishes_nothing_after_the_commit(
-    spark_driver: Driver, tmp_path: Path, service: str
+@pytest.mark.parametrize("moment", ["write", "publish"])
+def test_a_stray_attempt_leaves_nothing_after_the_commit(
+    spark_driver: Driver, tmp_path: Path, service: str, moment: str
 ) -> None:
     table = ServiceUnderFaults(tmp_path / "table", service)
-    table.begin_service(spark_driver, Fault("slow", "wait", "publish", table.files))
+    table.begin_service(spark_driver, Fault("stray", "wait", moment, table.files))
     spark_driver.answer(within_s=WITHIN_S)  # its twin did the work
-    slow = table.faults.happened("slow")
-    assert slow is not None
+    stray = table.faults.happened("stray")
+    assert stray is not None
     assert table.is_completed()
     table.check_rows()
-    table.faults.release("slow")
-    table.check_swept()
+    table.faults.release("stray")
+    wait_until_gone(stray["pid"])
+    published = [e for e in table.faults.events("published", DATA) if e["task"] == stray["task"]]
+    deleted = {event["path"] for event in table.faults.events("deleted", DATA)}
+    assert bool(published) == (moment == "publish")
+    assert {event["path"] for event in published} <= deleted
     table.check_rows()
-    published = {event["path"] for event in table.faults.events("published", DATA)}
-    assert slow["path"] not in published
+    table.check_swept()
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -98,6 +102,6 @@ def test_a_stage_of_a_service_that_runs_again_is_refused(
     files = spark_driver.answer(within_s=WITHIN_S)
     assert table.is_completed()
     table.check_rows()
-    published = table.faults.events("published", rf"{table.instant}\.parquet")
+    published = table.faults.events("published", table.files)
     assert len(published) == files
     table.check_swept()

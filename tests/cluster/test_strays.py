@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.drivers import Driver
 from support.faults import COMPLETION, DATA, Fault
-from support.processes import until
+from support.processes import until, wait_until_gone
 from support.writes_under_faults import WriteUnderFaults
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
@@ -32,18 +32,6 @@ def wait_for_fault(write: WriteUnderFaults, name: str) -> dict[str, Any]:
     found = write.faults.happened(name)
     assert found is not None
     return found
-
-
-def wait_until_gone(pid: int) -> None:
-    """The worker of a killed task ends when it has nobody to tell its result."""
-
-    def is_gone() -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        except FileNotFoundError:
-            return True
-
-    until(f"worker {pid} ends", is_gone, within_s=WITHIN_S)
 
 
 @pytest.mark.parametrize(("kind", "operation"), WRITES)

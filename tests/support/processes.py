@@ -162,3 +162,15 @@ def spec_of(arguments: list[str]) -> tuple[Journal, dict[str, Any]]:
     """What `Children.start` gave a script."""
     journal, spec = arguments
     return Journal(Path(journal)), json.loads(spec)
+
+
+def wait_until_gone(pid: int, *, within_s: float = 120.0) -> None:
+    """The worker of a killed task ends when it has nobody to tell its result."""
+
+    def is_gone() -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except FileNotFoundError:
+            return True
+
+    until(f"worker {pid} ends", is_gone, within_s=within_s)

@@ -30,7 +30,7 @@ class ServiceUnderFaults(WriteUnderFaults):
         instant = getattr(table, f"schedule_{service}")(**order)
         assert instant is not None
         self.instant = instant
-        self.files = rf"{instant}\.(parquet|log)"
+        self.files = rf"^(?!\.hoodie/).*_{instant}\.parquet$"
 
     def begin_service(self, driver: Driver, *faults: Fault, repeats: bool = False) -> None:
         """Have the driver execute the plan."""

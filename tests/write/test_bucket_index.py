@@ -190,7 +190,7 @@ class Interrupted:
     def __init__(self, meanwhile: Any) -> None:
         self._meanwhile = [meanwhile]
 
-    def map(self, task: Any, items: Any) -> list[Any]:
+    def map(self, task: Any, items: Any, **given: Any) -> list[Any]:
         done = [task(item) for item in items]
         if task is run_handle and self._meanwhile:
             self._meanwhile.pop()()

@@ -69,7 +69,7 @@ def data_files(env: Env) -> set[str]:
 class Repeating(LocalEngine):
     """Each task of a write runs twice, as if its first attempt had been lost at the very end."""
 
-    def map(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    def map(self, task: Callable[[Any], Any], items: Sequence[Any], **given: Any) -> list[Any]:
         if getattr(task, "__name__", "") != "run_handle":
             return super().map(task, items)
         super().map(task, items)

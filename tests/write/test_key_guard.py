@@ -206,7 +206,7 @@ def test_keys_that_were_there_before_are_not_new(table: HandMade, planned_on: Ti
 class PicklingEngine:
     """As Spark does: tasks go to another process."""
 
-    def map(self, task, items):
+    def map(self, task, items, **given):
         return [pickle.loads(pickle.dumps(task))(pickle.loads(pickle.dumps(i))) for i in items]
 
 
@@ -239,7 +239,7 @@ class Interrupted:
     def __init__(self, meanwhile: Callable[[], object]) -> None:
         self._meanwhile = [meanwhile]
 
-    def map(self, task, items):
+    def map(self, task, items, **given):
         done = [task(item) for item in items]
         if task is run_handle and self._meanwhile:
             self._meanwhile.pop()()

@@ -181,7 +181,7 @@ def test_a_write_that_was_overtaken_is_not_published(tmp_path: Path) -> None:
     class Overtaken(LocalEngine):
         """Another writer commits while this one's handles run."""
 
-        def map(self, task: Any, items: Any) -> Any:
+        def map(self, task: Any, items: Any, **given: Any) -> Any:
             if "run_handle" in getattr(task, "__name__", ""):
                 hoodoo.open_table(table.uri).upsert(rows([1], "other", ts=2))
             return super().map(task, items)
