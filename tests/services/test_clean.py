@@ -124,7 +124,8 @@ def test_what_a_savepoint_needs_stays_until_it_is_deleted(tmp_path: Path) -> Non
 
 
 def test_what_a_pending_plan_reads_stays(tmp_path: Path) -> None:
-    story = new_story(tmp_path, "mor", **NO_SMALL_FILES)
+    options = {**NO_SMALL_FILES, "hoodie.compact.inline": "false"}
+    story = new_story(tmp_path, "mor", **options)
     for v in range(4):
         story.upsert(v, "a", "b")
     ref = open_ref(str(story.place), {"hoodie.compact.inline.max.delta.commits": 1})

@@ -208,6 +208,7 @@ def test_random_histories_have_the_rows_of_a_dict(tmp_path: Path, seed: int) -> 
         chance.choice(["cow", "mor"]),
         parquet__small__file__limit=chance.choice([0, 100_000_000]),
         clustering__plan__strategy__max__bytes__per__group=chance.choice([5_000, 10**9]),
+        clean__automatic=False,  # every as-of read is tried
     )
     model: dict[int, int] = {}
     past: list[tuple[str, dict[int, int]]] = []

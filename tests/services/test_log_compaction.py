@@ -313,7 +313,7 @@ def test_merged_log_files_are_not_read(table: hoodoo.Table) -> None:
 
 
 def test_merged_log_files_count_as_one(table: hoodoo.Table) -> None:
-    table = hoodoo.open_table(table.uri, {THRESHOLD: 3})
+    table = hoodoo.open_table(table.uri, {THRESHOLD: 3, "hoodie.compact.inline": "false"})
     compact_logs(table)
     assert table.schedule_log_compaction() is None
     table.upsert(arrow([(0, 4, 3)]))

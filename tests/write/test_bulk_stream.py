@@ -13,6 +13,7 @@ import pytest
 
 import hoodoo
 from hoodoo.engine.local import LocalEngine
+from hoodoo.engine.stop import Stop
 from hoodoo.env import Env
 from hoodoo.errors import CommitFailed, SchemaMismatch
 from hoodoo.format.schema import PARTITION_PATH, avro_from_arrow, with_meta_fields
@@ -70,7 +71,7 @@ def load(ref: TableRef, *streams: list[pa.Table]) -> list[WriteStat]:
     """A bulk insert of some streams."""
     written: list[WriteStat] = []
 
-    def stage(shared: WriteContext) -> list[WriteStat]:
+    def stage(shared: WriteContext, stop: Stop) -> list[WriteStat]:
         for number, batches in enumerate(streams):
             written.extend(write_stream(StreamTask(shared, number), batches))
         return written
