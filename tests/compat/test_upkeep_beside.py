@@ -116,7 +116,8 @@ def test_we_and_hudi_restore_to_savepoints_of_each_other(
     ours(place).upsert(trips("b la 6 2"))
     check(hudi, place, "a 5 1", "b 6 2", "c 5 3")
     settle(place, KEPT)
-    assert len(ours(place).restore(theirs).instants) == 2
+    compactions = int(kind == "mor")  # the fifth delta commit was followed by one
+    assert len(ours(place).restore(theirs).instants) == 2 + compactions
     check(hudi, place, "a 2 1", "b 4 2")
     hudi.write(place, trips("a sf 7 1"), options)
     check(hudi, place, "a 7 1", "b 4 2")
