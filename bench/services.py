@@ -108,6 +108,7 @@ class Race:
         before = _sum_up(self._spark, ref)
         cost = measure(lambda: self._serve(ref))
         assert _sum_up(self._spark, ref) == before
+        assert _is_served(place), f"hoodoo did no {self.service}"
         return cost
 
     def _serve(self, ref: TableRef) -> None:
