@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from time import process_time
@@ -15,6 +15,7 @@ import pyarrow as pa
 from hoodoo.engine.local import LocalEngine
 from hoodoo.model.instant import InstantTime
 from hoodoo.services.upkeep import Outcome, run_due
+from hoodoo.storage.memory import MemoryStorage
 from hoodoo.timeline.load import read_commit
 from life.mortal import MortalFleet, MortalStorage
 from support.writer_machines import SCHEMA, Machine, PowerCut
@@ -30,18 +31,16 @@ _ALL_ON = {
     "hoodie.clean.commits.retained": RETAINED,
     "hoodie.compact.inline": True,
 }
-_CLUSTERED = {"hoodie.parquet.small.file.limit": 0, "hoodie.clustering.inline": True}
+_CLUSTERED = {"hoodie.clustering.inline": True, "hoodie.clustering.inline.max.commits": 20}
 _LOGS_COMPACTED = {
     "hoodie.log.compaction.inline": True,
     "hoodie.log.compaction.blocks.threshold": 3,
-    "hoodie.compact.inline.max.delta.commits": 6,
 }
 KINDS: Mapping[str, tuple[str, Mapping[str, object]]] = MappingProxyType(
     {
         "cow": ("cow", _ALL_ON),
-        "cow, clustered": ("cow", {**_ALL_ON, **_CLUSTERED}),
-        "mor": ("mor", _ALL_ON),
-        "mor, logs compacted": ("mor", {**_ALL_ON, **_LOGS_COMPACTED}),
+        "cow, clustered": ("cow", {**_ALL_ON, **_CLUSTERED, "hoodie.parquet.small.file.limit": 0}),
+        "mor": ("mor", {**_ALL_ON, **_LOGS_COMPACTED, **_CLUSTERED}),
     }
 )
 OFF = MappingProxyType({"hoodie.table.services.enabled": False})
@@ -67,6 +66,7 @@ class Course:
     rows: int = 40
     """Of each commit."""
     crash_rate: float = 0.05
+    delete_rate: float = 0.1
     checks_every: int = 5
     """After so many commits, reads of the past are compared too."""
     seed: int = 1
@@ -96,6 +96,8 @@ class Life:
         self.model: Model = {}
         self.models: dict[InstantTime, Model] = {}
         """What the table held after each commit that can be asked for."""
+        self.witness: Callable[[MemoryStorage, Sequence[Model]], None] = lambda store, may_be: None
+        """Looks at the table after each commit and each crash, and knows what it may hold."""
 
     def _next_machine(self) -> Machine:
         self.hosts += 1
@@ -111,6 +113,7 @@ class Life:
                 self._look_after()
             found, read_s = self._read()
             assert found == self.model, f"{self.kind}, commit {number}: {differ(found, self.model)}"
+            self.witness(self.fleet.store, [self.model])
             if number % self.course.checks_every == 0:
                 self._check_past()
             self.samples.append(self._measure(upsert_s, read_s))
@@ -118,15 +121,22 @@ class Life:
 
     # -- what is done ---------------------------------------------------------------------------
 
+    def fill(self) -> None:
+        """Write all rows there can be."""
+        rows = {f"k{key}": -1 for key in range(self.course.keys)}
+        _upsert(self.writer, rows)()
+        self._note(rows)
+
     def _draw_rows(self, number: int) -> Model:
         keys = self.random.sample(range(self.course.keys), self.course.rows)
         return {f"k{key}": number for key in keys}
 
     def _write(self, changed: Model) -> float:
         """Upsert, or now and then delete; crashes and tries again until it is done. CPU seconds."""
-        old = sorted(self.model)
-        gone = self.random.sample(old, 20) if old and self.random.random() < 0.1 else []
-        after = {key: v for key, v in {**self.model, **changed}.items() if key not in gone}
+        gone: list[str] = []
+        if self.model and self.random.random() < self.course.delete_rate:
+            gone = self.random.sample(sorted(self.model), 20)
+        after = {**self.model, **changed}
         if gone:
             after = {key: v for key, v in self.model.items() if key not in gone}
         while True:
@@ -151,6 +161,7 @@ class Life:
     def _recover_from_crash(self, after: Model) -> bool:
         """Another machine goes on; whether the write was committed nevertheless."""
         self.crashes += 1
+        self.witness(self.fleet.store, [self.model, after])
         self.fleet.die(self.writer)
         self.writer = self._next_machine()
         if self.random.random() < 0.5:
