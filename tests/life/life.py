@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+from support.writer_machines import SCHEMA, Machine, PowerCut
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.model.instant import InstantTime
@@ -18,7 +19,6 @@ from hoodoo.services.upkeep import Outcome, run_due
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.timeline.load import read_commit
 from life.mortal import MortalFleet, MortalStorage
-from support.writer_machines import SCHEMA, Machine, PowerCut
 
 Model = dict[str, int]
 PARTITIONS = 2

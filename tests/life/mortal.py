@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from support.hand_clock import HandIds
+from support.writer_machines import Fleet, Machine, PowerCut
+
 from hoodoo.env import Env
 from hoodoo.storage.storage import Storage
 from hoodoo.table.ref import open_ref
-from support.hand_clock import HandIds
-from support.writer_machines import Fleet, Machine, PowerCut
 
 VERBS = frozenset(
     {

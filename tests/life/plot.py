@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from statistics import mean
 
 from life.life import Sample
@@ -52,9 +53,7 @@ def draw(lives: Mapping[str, Sequence[Sample]], title: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _draw_panel(
-    panel: Panel, lives: Mapping[str, Sequence[Sample]], x: int, y: int
-) -> list[str]:
+def _draw_panel(panel: Panel, lives: Mapping[str, Sequence[Sample]], x: int, y: int) -> list[str]:
     series = {name: _thin([panel.value(s) for s in samples]) for name, samples in lives.items()}
     most = _round_up(max(max(values) for values in series.values()))
     commits = max(len(samples) for samples in lives.values())
@@ -82,10 +81,8 @@ def _thin(values: Sequence[float]) -> list[float]:
 
 def _round_up(value: float) -> float:
     """A round number above this one, for the axis."""
-    unit = 10.0
-    while unit >= value:
-        unit /= 10
-    return next(unit * factor for factor in (1, 2, 3, 4, 5, 6, 8, 10, 100, 1e3, 1e6) if unit * factor >= value)
+    unit: float = 10 ** floor(log10(value)) if value > 0 else 1
+    return next(unit * factor for factor in (1, 2, 3, 4, 5, 6, 8, 10) if unit * factor >= value)
 
 
 def _line(points: Sequence[tuple[float, float]], colour: str, width: float) -> str:

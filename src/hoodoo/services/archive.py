@@ -107,9 +107,8 @@ def is_batch_due(ref: TableRef, timeline: Timeline) -> bool:
     usual = Action.COMMIT if is_cow else Action.DELTA_COMMIT
     writes = [at for at, each in enumerate(timeline.commits) if each.action is usual]
     since = writes[-2] if len(writes) > 1 else 0
-    return any(
-        at >= keep_max and (at - keep_max) % batch == 0 for at in range(since, len(timeline.commits))
-    )
+    above = range(max(since, keep_max), len(timeline.commits))
+    return any((at - keep_max) % batch == 0 for at in above)
 
 
 def archive(ref: TableRef, engine: Engine) -> Archived:
