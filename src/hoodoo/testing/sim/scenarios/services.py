@@ -19,7 +19,7 @@ from hoodoo.errors import (
 )
 from hoodoo.format import json_object
 from hoodoo.model import paths
-from hoodoo.model.attempt import AbortedPlan
+from hoodoo.model.attempt import GOES_FIRST, AbortedPlan
 from hoodoo.model.instant import Instant, InstantTime, State, is_instant_time
 from hoodoo.model.plan import PlanPolicy
 from hoodoo.model.plan_terms import PlanTerms
@@ -34,7 +34,7 @@ from hoodoo.testing.sim.tables import EXPIRY_MS, TableScenario, Write
 from hoodoo.testing.sim.truth import look
 from hoodoo.testing.sim.world import Action, World
 
-_APPENDS = MappingProxyType({"hoodie.parquet.small.file.limit": 0})
+_APPENDS: Mapping[str, object] = MappingProxyType({"hoodie.parquet.small.file.limit": 0})
 """New keys go to new file groups, so that writes only append to the one that is compacted."""
 _SCHEDULE: Mapping[str, Callable[..., Instant | None]] = MappingProxyType(
     {
@@ -149,7 +149,7 @@ class PlanScenario(TableScenario):
     def _check_reason(self, world: World, completed: set[InstantTime]) -> None:
         """A write that ended the plan is committed: one that was refused ends nothing."""
         data = world.storage.read(paths.aborted(self.plan))
-        first, _, _ = json_object.decode(data, AbortedPlan).reason.partition(" goes first")
+        first, _, _ = json_object.decode(data, AbortedPlan).reason.partition(GOES_FIRST)
         if is_instant_time(first) and first not in completed:
             raise Violation(f"plan {self.plan} was ended by {first}, which is not committed")
 
