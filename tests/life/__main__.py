@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import median
 from time import perf_counter
 
 from life.flat import compare_ends
@@ -55,8 +55,9 @@ def tell(life: Life) -> Sequence[Sample]:
         print(
             f"  {what} {len(part)}: at most {max(s.instants for s in part)} instants, "
             f"{max(s.files for s in part)} objects, {max(s.megabytes for s in part):.1f} MB; "
-            f"upsert {1000 * mean(s.upsert_s for s in part):.1f} ms, "
-            f"read {1000 * mean(s.read_s for s in part):.1f} ms",
+            f"history {part[-1].history_megabytes:.2f} MB; CPU, median: "
+            f"upsert {1000 * median(s.upsert_s for s in part):.1f} ms, "
+            f"read {1000 * median(s.read_s for s in part):.1f} ms",
             flush=True,
         )
     return samples

@@ -53,6 +53,8 @@ class Sample:
     instants: int
     files: int
     megabytes: float
+    """Without the history, which keeps every instant there ever was."""
+    history_megabytes: float
     upsert_s: float
     read_s: float
 
@@ -202,7 +204,8 @@ class Life:
     def _read(self) -> tuple[Model, float]:
         began = _cpu()
         read = self.reader.table.to_arrow(columns=["id", "v"])
-        return _as_model(read), process_time() - began
+        seconds = process_time() - began
+        return _as_model(read), seconds
 
     def _check_past(self) -> None:
         """Reads as of commits that are kept, and of what changed between them."""
@@ -222,8 +225,11 @@ class Life:
     def _measure(self, upsert_s: float, read_s: float) -> Sample:
         entries = list(self.fleet.store.list("", recursive=True))
         size = sum(entry.size_bytes for entry in entries)
+        history = self.reader.ref.properties.timeline.history
+        old = sum(entry.size_bytes for entry in entries if entry.path.startswith(f"{history}/"))
         timeline = self.reader.ref.load_timeline()
-        return Sample(len(timeline), len(entries), size / 1e6, upsert_s, read_s)
+        sizes = (size - old) / 1e6, old / 1e6
+        return Sample(len(timeline), len(entries), *sizes, upsert_s, read_s)
 
 
 def differ(found: Model, expected: Model) -> dict[str, tuple[int | None, int | None]]:

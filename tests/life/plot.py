@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, log10
-from statistics import mean
+from statistics import median
 
 from life.life import Sample
 
@@ -25,7 +25,8 @@ class Panel:
 PANELS = (
     Panel("instants on the active timeline", lambda s: s.instants),
     Panel("objects in the store", lambda s: s.files),
-    Panel("megabytes", lambda s: s.megabytes),
+    Panel("megabytes, without the history", lambda s: s.megabytes),
+    Panel("megabytes of the history", lambda s: s.history_megabytes),
     Panel("CPU of an upsert and its upkeep, ms", lambda s: 1000 * s.upsert_s),
     Panel("CPU of a read, ms", lambda s: 1000 * s.read_s),
 )
@@ -45,11 +46,10 @@ def draw(lives: Mapping[str, Sequence[Sample]], title: str) -> str:
         x = GAP - 10 + (number % 2) * (WIDTH + GAP)
         y = TOP + 20 + (number // 2) * (HEIGHT + GAP)
         parts += _draw_panel(panel, lives, x, y)
-    x, y = GAP - 10 + WIDTH + GAP, TOP + 20 + (rows - 1) * (HEIGHT + GAP)
     for number, name in enumerate(lives):
-        at = y + 20 + 22 * number
-        parts.append(_line([(x, at), (x + 30, at)], COLOURS[number], 2.5))
-        parts.append(f'<text x="{x + 40}" y="{at + 4}">{name}</text>')
+        x = GAP - 10 + WIDTH + GAP + 150 * number
+        parts.append(_line([(x, 18), (x + 30, 18)], COLOURS[number], 2.5))
+        parts.append(f'<text x="{x + 38}" y="22">{name}</text>')
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -74,9 +74,9 @@ def _draw_panel(panel: Panel, lives: Mapping[str, Sequence[Sample]], x: int, y: 
 
 
 def _thin(values: Sequence[float]) -> list[float]:
-    """Means of as many neighbours as it takes to have few points."""
+    """Medians of as many neighbours as it takes to have few points."""
     size = max(1, len(values) // BINS)
-    return [mean(values[at : at + size]) for at in range(0, len(values), size)]
+    return [median(values[at : at + size]) for at in range(0, len(values), size)]
 
 
 def _round_up(value: float) -> float:

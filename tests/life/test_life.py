@@ -90,7 +90,7 @@ def test_without_services_a_table_grows_on_and_on() -> None:
 
 
 def test_a_life_is_drawn_with_a_line_for_each_table_and_figure() -> None:
-    samples = [Sample(n, n, n / 10, 0.01, 0.002 * n) for n in range(500)]
+    samples = [Sample(n, n, n / 10, 0, 0.01, 0.002 * n) for n in range(500)]
     drawn = draw({"one": samples, "two": samples[:250]}, "lives")
     assert drawn.count('stroke-width="1.5"') == 2 * len(PANELS)
     assert all(panel.title in drawn for panel in PANELS)
