@@ -258,6 +258,13 @@ class Table(ServiceCalls, RetentionCalls):
         )
         return keep_up(self._ref, self._engine, done)
 
+    def _engine_on(self, spark: SparkSession | None) -> Engine:
+        if spark is None:
+            return self._engine
+        from hoodoo.spark.engine import engine_on
+
+        return engine_on(spark, self._ref)
+
     # -- mending ------------------------------------------------------------------------------
 
     def recover(self) -> Recovered:

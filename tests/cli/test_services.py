@@ -254,7 +254,8 @@ def test_upkeep_that_watches_ends_cleanly(place: Path, number: int) -> None:
     assert watcher.stdout.readline() == f"{place}: nothing is due\n"
     hoodoo.open_table(str(place), MANUAL).upsert(rows(1, v=9))
     while "compaction" not in (line := watcher.stdout.readline()):
-        assert line == f"{place}: nothing is due\n"
+        # A heartbeat of the write may be seen, and swept, just when the write is over.
+        assert line == f"{place}: nothing is due\n" or ": recover: 0 rolled back" in line
     os.kill(watcher.pid, number)
     out, err = watcher.communicate(timeout=60)
     assert out.splitlines()[-1] == "stopped"

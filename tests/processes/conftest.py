@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support.processes import Children
 from support.servers import or_skip
 
 from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
+
+
+@pytest.fixture
+def children(tmp_path: Path) -> Iterator[Children]:
+    """Processes that end with the test."""
+    with Children(tmp_path) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -80,7 +80,7 @@ def make(place: str) -> None:
     execute(
         ref,
         assignment,
-        lambda context: write_stream(StreamTask(context, 0), batches()),
+        lambda context, stop: write_stream(StreamTask(context, 0), batches()),
         LocalEngine(),
         Phases(ref.env),
     )

@@ -9,6 +9,8 @@ from hoodoo.engine.engine import Engine
 from hoodoo.table.ref import TableRef
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from hoodoo.model.plan_terms import PlanTerms
     from hoodoo.recovery.rollback import RolledBack
     from hoodoo.services.rewrite import ServiceResult
@@ -18,7 +20,10 @@ class ServiceCalls:
     """What users do with table services."""
 
     _ref: TableRef
-    _engine: Engine
+
+    def _engine_on(self, spark: SparkSession | None) -> Engine:
+        """Where items of a plan are run."""
+        raise NotImplementedError
 
     def schedule_compaction(
         self,
@@ -37,11 +42,16 @@ class ServiceCalls:
         scheduled = schedule_compaction(self._ref, terms=terms)
         return scheduled.requested_time if scheduled else None
 
-    def run_compaction(self, instant: str | None = None) -> ServiceResult | None:
-        """Execute a planned compaction: this one, or the oldest; None if there is none."""
+    def run_compaction(
+        self, instant: str | None = None, *, spark: SparkSession | None = None
+    ) -> ServiceResult | None:
+        """Execute a planned compaction: this one, or the oldest; None if there is none.
+
+        By tasks of a Spark session if one is given and there is much to do, else in this process.
+        """
         from hoodoo.services.compaction import run_compaction
 
-        return run_compaction(self._ref, instant, self._engine)
+        return run_compaction(self._ref, instant, self._engine_on(spark))
 
     def schedule_log_compaction(
         self,
@@ -64,11 +74,16 @@ class ServiceCalls:
         scheduled = schedule_log_compaction(self._ref, terms=terms)
         return scheduled.requested_time if scheduled else None
 
-    def run_log_compaction(self, instant: str | None = None) -> ServiceResult | None:
-        """Execute a planned log compaction: this one, or the oldest; None if there is none."""
+    def run_log_compaction(
+        self, instant: str | None = None, *, spark: SparkSession | None = None
+    ) -> ServiceResult | None:
+        """Execute a planned log compaction: this one, or the oldest; None if there is none.
+
+        By tasks of a Spark session if one is given and there is much to do, else in this process.
+        """
         from hoodoo.services.log_compaction import run_log_compaction
 
-        return run_log_compaction(self._ref, instant, self._engine)
+        return run_log_compaction(self._ref, instant, self._engine_on(spark))
 
     def schedule_clustering(
         self,
@@ -93,11 +108,16 @@ class ServiceCalls:
         scheduled = schedule_clustering(self._ref, order_by=order_by, layout=layout, terms=terms)
         return scheduled.requested_time if scheduled else None
 
-    def run_clustering(self, instant: str | None = None) -> ServiceResult | None:
-        """Execute a planned clustering: this one, or the oldest; None if there is none."""
+    def run_clustering(
+        self, instant: str | None = None, *, spark: SparkSession | None = None
+    ) -> ServiceResult | None:
+        """Execute a planned clustering: this one, or the oldest; None if there is none.
+
+        By tasks of a Spark session if one is given and there is much to do, else in this process.
+        """
         from hoodoo.services.clustering import run_clustering
 
-        return run_clustering(self._ref, instant, self._engine)
+        return run_clustering(self._ref, instant, self._engine_on(spark))
 
     def request_cancel(self, instant: str, *, force: bool = False) -> bool:
         """Ask for the end of a cancellable plan; nobody can complete it from now on.

@@ -156,9 +156,13 @@ def run_due(
 def _take_steps(visit: _Visit, steps: dict[str, Step]) -> Iterator[Upkeep]:
     """Each step gets its chance, whatever became of those before it."""
     clock = visit.ref.env.clock
+    is_changed = False
     for service, step in steps.items():
-        started, is_changed = clock.monotonic(), False
+        started = clock.monotonic()
         try:
+            if is_changed:
+                visit.look_again()
+            is_changed = False
             for done in step(visit):
                 is_changed = True
                 seconds = clock.monotonic() - started
@@ -167,8 +171,6 @@ def _take_steps(visit: _Visit, steps: dict[str, Step]) -> Iterator[Upkeep]:
         except Exception as error:
             is_changed = True
             yield _tell(_describe_failure(service, error, clock.monotonic() - started))
-        if is_changed:
-            visit.look_again()
 
 
 def _describe_failure(service: str, error: Exception, seconds: float) -> Upkeep:

@@ -9,17 +9,30 @@ from typing import cast
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from hoodoo.config.tasks import DRIVER_MAX_FILE_BYTES
 from hoodoo.engine.engine import Item, Repeatable, Result, Sized
 from hoodoo.engine.local import LocalEngine
 from hoodoo.engine.stop import Stop
 from hoodoo.errors import HoodooError
 from hoodoo.spark.packing import pack
-from hoodoo.spark.session import describe_jobs, stoppable_jobs, translate_spark_errors
+from hoodoo.spark.session import (
+    check_session,
+    describe_jobs,
+    stoppable_jobs,
+    translate_spark_errors,
+)
 from hoodoo.spark.worker import attempt
+from hoodoo.table.ref import TableRef
 
 _BROADCAST_BYTES = 16 << 20
 """Larger items are not sent with their task: that is one message, of at most 128 MB."""
 _HERE = 0
+
+
+def engine_on(spark: SparkSession, ref: TableRef) -> SparkEngine:
+    """The engine for work on a table; what is little is done in this process."""
+    here_bytes = ref.config.get(DRIVER_MAX_FILE_BYTES)
+    return SparkEngine(check_session(spark), f"hoodoo {ref.properties.name}", here_bytes=here_bytes)
 
 
 class SparkEngine:

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hoodoo.config.tasks import (
     BULK_INSERT_PARALLELISM,
-    DRIVER_MAX_FILE_BYTES,
     DRIVER_MAX_KEYS,
     SORT_MODE,
     SortMode,
@@ -31,7 +30,7 @@ from hoodoo.spark import recompute
 from hoodoo.spark.collect_keys import Keys, collect_keys
 from hoodoo.spark.collect_rows import write_collected
 from hoodoo.spark.columns import LABEL, PLACE
-from hoodoo.spark.engine import SparkEngine
+from hoodoo.spark.engine import SparkEngine, engine_on
 from hoodoo.spark.join_keys import tag, tag_new
 from hoodoo.spark.prepare import (
     Rows,
@@ -106,8 +105,7 @@ class _Job:
 
 def engine_of(ref: TableRef, rows: DataFrame) -> SparkEngine:
     """Runs what is done per file, in the session of these rows."""
-    here_bytes = ref.config.get(DRIVER_MAX_FILE_BYTES)
-    return SparkEngine(session_of(rows), f"hoodoo {ref.properties.name}", here_bytes=here_bytes)
+    return engine_on(session_of(rows), ref)
 
 
 @contextmanager
