@@ -15,7 +15,7 @@ SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-cluster test-fast test-nightly check fmt lint types test-compat histories fuzz sim sim-nightly soak bench docs pins clean
+.PHONY: help setup demo test test-core test-spark test-cluster test-fast test-nightly check fmt lint types test-compat histories fuzz sim sim-nightly life soak bench docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,10 @@ sim-nightly: HOODOO_SIM_SEEDS ?= 20000
 sim-nightly: $(READY) ## Simulate each scenario 20,000 times, from another seed (SEED=n)
 	$(BIN)/python -m hoodoo.testing.sim --jobs 2 --seed $(SEED) --count $(HOODOO_SIM_SEEDS)
 	$(BIN)/python -m hoodoo.testing.sim --scenario same-group --preemptions 2 --cap 5000
+
+life: $(READY) ## Live through 2,000 commits with services and crashes, and draw docs/life.svg (COMMITS=n ENDS=1)
+	PYTHONPATH=tests$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python -m life --commits $(or $(COMMITS),2000) \
+		$(if $(ENDS),--ends,--svg docs/life.svg)
 
 soak: $(READY) ## Kill and stop colliding writers (MINUTES=10 KIND=cow|mor STORE=local|s3 LOCK= BESIDE_HUDI=1 SEED=n)
 	PYTHONPATH=tests$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python -m soak --seed $(SEED) \

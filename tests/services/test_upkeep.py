@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from support.writer_machines import EXPIRY_S, Machine, PowerCut, cut_power_at, rows
@@ -11,8 +12,10 @@ from support.writer_machines import Fleet as ManualFleet
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.model import paths
-from hoodoo.model.instant import State
+from hoodoo.model.instant import Action, Instant, State, from_wall_ms
+from hoodoo.services.archive import is_batch_due
 from hoodoo.services.upkeep import Outcome, Upkeep, run_due, upkeep_after
+from hoodoo.timeline.timeline import Timeline
 
 INLINE = LocalEngine(threads=1)
 OFF = {"hoodie.table.services.enabled": "false"}
@@ -70,6 +73,31 @@ def test_a_table_left_alone_stays_bounded(kind: str) -> None:
     assert max(objects[150:]) <= 1.3 * max(objects[40:80])
     assert sum(operations[150:]) <= 1.3 * sum(operations[50:100])
     assert {"clean"} <= set(actions(writer))
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("every", [1, 2, 3, 4, 9])
+def test_commits_of_services_do_not_put_archival_off(kind: str, every: int) -> None:
+    """Where services commit after every so many writes, some counts of commits are never met."""
+    ref = Fleet(kind).machine("writer").ref
+    write, service = (
+        (Action.COMMIT, Action.REPLACE_COMMIT)
+        if kind == "cow"
+        else (Action.DELTA_COMMIT, Action.DELTA_COMMIT)  # compaction of logs
+    )
+    for before in range(every):
+        commits: list[Instant] = []
+        looks = []
+        for number in range(120):
+            actions = [write, service] if (number + before) % every == 0 else [write]
+            for action in actions:
+                time = from_wall_ms(1_767_225_600_000 + len(commits))
+                commits.append(Instant(time, action, State.COMPLETED, time))
+            if is_batch_due(ref, Timeline(tuple(commits))):
+                looks.append(len(commits))
+        steps = [later - earlier for earlier, later in pairwise([30, *looks, len(commits)])]
+        assert max(steps) <= 12
+        assert len(looks) <= 0.4 * len(commits)
 
 
 def test_without_services_a_table_grows() -> None:

@@ -32,17 +32,41 @@ def test_plans_end_once_whatever_goes_wrong(
     explore_seeds(record_property, scenario)
 
 
+PAIRS = (
+    (services.Execution, "x"),
+    (services.RemovableExecution, "x"),
+    (services.Cancelling, "c"),
+    (services.Cancelling, "x"),
+    (services.YieldingToWrite, "w1"),
+    (services.ClusteringYields, "w1"),
+    (services.ClusteringYields, "x"),
+    (services.LogCompactionExecution, "x"),
+)
+"""Scenarios, and whose operations fail in turn."""
+MORE_PAIRS = (
+    (services.YieldingToWrite, "x"),
+    (services.Takeover, "y"),
+    (services.ClusteringExecution, "x"),
+    (services.ClusteringTakeover, "y"),
+    (services.RemovableClustering, "x"),
+    (services.CancellingClustering, "c"),
+    (services.CancellingClustering, "x"),
+    (services.ClusteringYieldsMor, "w1"),
+    (services.ClusteringYieldsMor, "x"),
+    (services.ClusteringBesidePreferred, "x"),
+    (services.ClusteringBesidePreferred, "w"),
+    (services.LogCompactionTakeover, "y"),
+    (services.RemovableLogCompaction, "x"),
+    (services.CancellingLogCompaction, "c"),
+    (services.CancellingLogCompaction, "x"),
+    (services.LogCompactionYields, "w1"),
+    (services.LogCompactionYields, "x"),
+)
+
+
 @pytest.mark.parametrize(
     ("scenario", "actor"),
-    [
-        (services.Execution, "x"),
-        (services.Takeover, "y"),
-        (services.RemovableExecution, "x"),
-        (services.Cancelling, "c"),
-        (services.Cancelling, "x"),
-        (services.YieldingToWrite, "w1"),
-        (services.YieldingToWrite, "x"),
-    ],
+    [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.nightly) for pair in MORE_PAIRS)],
 )
 def test_plans_survive_a_fault_at_every_operation(
     scenario: type[PlanScenario], actor: str, record_property: Record
@@ -96,7 +120,9 @@ def cancels_beside_the_living(patch: Patch) -> None:
     [
         (does_not_ask_for_cancels, services.Cancelling),
         (cancels_before_it_commits, services.YieldingToWrite),
+        (cancels_before_it_commits, services.ClusteringYields),
         (executes_beside_the_living, services.Execution),
+        (executes_beside_the_living, services.ClusteringExecution),
         (cancels_beside_the_living, services.Cancelling),
     ],
 )

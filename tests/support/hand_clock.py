@@ -94,7 +94,7 @@ class HandClock:
     def every(self, interval_ms: int, step: Callable[[], None]) -> HandTimer:
         interval_s = interval_ms / 1000
         timer = HandTimer(interval_s, step, self.world.seconds + interval_s)
-        self.timers.append(timer)
+        self.timers = [*(each for each in self.timers if not each.is_stopped), timer]
         return timer
 
     def line(self, name: str) -> HandLine:

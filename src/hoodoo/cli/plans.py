@@ -93,6 +93,7 @@ def _print_plans(found: Sequence[PlanReport]) -> None:
         for label, text in (
             ("cancel requested", plan.cancel_reason),
             ("overdue", plan.overdue if plan.cancel_reason is None else None),
+            ("cancelled before", f"{plan.cancels} times within a day" if plan.cancels else None),
             ("problem", plan.problem),
         ):
             if text:

@@ -76,6 +76,13 @@ CLUSTER_MAX_GROUPS = Key(
     30,
     "Clustering: most groups of files in one plan.",
 )
+CLUSTER_MOST_CANCELS = Key(
+    f"{_PLAN}most.cancels",
+    integer(0),
+    3,
+    "Clustering: a file group whose plans were cancelled so often within a day, because writes "
+    "went first, is left out of cancellable plans until a day has passed; 0: never.",
+)
 CLUSTER_SINGLE_FILES = Key(
     f"{_PLAN}single.group.clustering.enabled",
     boolean,

@@ -37,6 +37,7 @@ from hoodoo.recovery.recover import judge_pending
 from hoodoo.recovery.strays import find_strays
 from hoodoo.recovery.traces import load_traces
 from hoodoo.recovery.verdict import Fate
+from hoodoo.services.cancels import count_cancels, find_hot_groups
 from hoodoo.services.clean_facts import load_last_clean
 from hoodoo.services.compaction import look_back
 from hoodoo.services.repairs import Repair, describe_command
@@ -211,6 +212,18 @@ def _look_at_cancels(patient: _Patient) -> Iterator[Finding]:
             yield patient.find(what, why, Repair.DROP_CANCEL, instant)
 
 
+def _look_at_hot_groups(patient: _Patient) -> Iterator[Finding]:
+    """File groups that no clustering gets hold of, as writes always go first."""
+    counts = count_cancels(patient.ref, patient.timeline)
+    hot = find_hot_groups(patient.ref, counts)
+    if hot:
+        most = max(counts[group] for group in hot)
+        what = f"{len(hot)} file groups are left out of cancellable clusterings"
+        why = f"up to {most} plans about one of them were cancelled within a day: writes go first"
+        command = f"hoodoo cluster {patient.name} --schedule --run"
+        yield patient.find(what, why, Repair.BY_HAND, command=command)
+
+
 def _look_at_leftovers(patient: _Patient) -> Iterator[Finding]:
     ref = patient.ref
     traces = load_traces(ref.env, ref.properties.timeline)
@@ -276,6 +289,7 @@ def _is_archival_late(ref: TableRef, timeline: Timeline) -> bool:
 
 _LOOKS: tuple[Callable[[_Patient], Iterator[Finding]], ...] = (
     *(_look_at_lock, _look_at_decision, _look_at_pending, _look_at_cancels),
+    _look_at_hot_groups,
     *(_look_at_leftovers, _look_at_strays, _look_at_services),
 )
 

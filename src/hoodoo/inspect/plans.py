@@ -5,7 +5,7 @@ As of `inspect.timeline`: looking writes nothing, so a silence is at least as lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,6 +18,7 @@ from hoodoo.model.plan import CleanerPlan, PlanPolicy
 from hoodoo.model.plan_terms import read_terms
 from hoodoo.recovery.cancel import find_overdue
 from hoodoo.recovery.ending import REWRITES, load_plan_facts
+from hoodoo.services.cancels import count_cancels
 from hoodoo.services.pending import plan_groups
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import read_plan
@@ -50,6 +51,8 @@ class PlanReport:
     age_seconds: float | None
     file_groups: int
     partitions: tuple[str, ...]
+    cancels: int
+    """How many clusterings of one of its file groups were cancelled within a day, at most."""
     blocks: tuple[str, ...]
     """What cannot be done as long as it is pending."""
     owner: str | None
@@ -69,8 +72,10 @@ def report_plans(ref: TableRef) -> list[PlanReport]:
     pending = [instant for instant in timeline.pending if instant.action in _SERVICES]
     if not pending:
         return []
-    overdue = _find_overdue(ref, timeline)
-    reports = (_report(ref, instant, overdue.get(instant.requested_time)) for instant in pending)
+    overdue, cancels = _find_overdue(ref, timeline), count_cancels(ref, timeline)
+    reports = (
+        _report(ref, instant, overdue.get(instant.requested_time), cancels) for instant in pending
+    )
     return [report for report in reports if report is not None]
 
 
@@ -82,7 +87,9 @@ def _find_overdue(ref: TableRef, timeline: Timeline) -> dict[InstantTime, str]:
     return {each.instant.requested_time: each.reason for each in found}
 
 
-def _report(ref: TableRef, instant: Instant, overdue: str | None) -> PlanReport | None:
+def _report(
+    ref: TableRef, instant: Instant, overdue: str | None, cancels: Mapping[FileGroupId, int]
+) -> PlanReport | None:
     """One plan; None for a write, or what has ended meanwhile."""
     time, problem, cancel = instant.requested_time, None, None
     plan: Metadata | None = None
@@ -112,6 +119,7 @@ def _report(ref: TableRef, instant: Instant, overdue: str | None) -> PlanReport 
         age_seconds=found.age_seconds,
         file_groups=len(groups),
         partitions=tuple(sorted(_partitions(plan, groups))),
+        cancels=max((cancels.get(group, 0) for group in groups), default=0),
         blocks=describe_blocks(instant.action, policy, is_cancelled=cancel is not None),
         owner=found.owner if is_running else None,
         silent_seconds=found.silent_seconds,

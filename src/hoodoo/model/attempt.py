@@ -13,6 +13,9 @@ from hoodoo.model.instant import InstantTime
 RELEASED = "released"
 """The phase of an attempt that has failed and stopped: another one may begin at once."""
 
+GOES_FIRST = " goes first"
+"""How the reason of a cancel ends if the instant in front of it was decided instead."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatBody:

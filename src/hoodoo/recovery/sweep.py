@@ -27,6 +27,7 @@ from hoodoo.storage.storage import ObjectInfo
 from hoodoo.table.ref import TableRef
 from hoodoo.table.strays import delete_files, strays_of
 from hoodoo.timeline.head import read_head
+from hoodoo.timeline.load import instant_path
 from hoodoo.timeline.timeline import Timeline
 
 log = logging.getLogger("hoodoo.recovery")
@@ -231,6 +232,10 @@ def _find_old_paths(facts: _Facts) -> Iterator[str]:
     for instant, entry in traces.aborted.items():
         if traces.timeline.find(instant) is None and facts.is_old(entry):
             yield entry.path  # its tombstone went with the instants around it
+    for state, _ in traces.states:
+        if state.is_pending and _is_aborted(traces, state.requested_time):
+            # A request of its executor came late; other engines would take it for pending.
+            yield instant_path(facts.ref.properties.timeline, state)
     for instant, entry in traces.heartbeats.items():
         if facts.is_settled(instant):
             yield entry.path
@@ -243,6 +248,11 @@ def _find_old_paths(facts: _Facts) -> Iterator[str]:
     for entry in traces.probes:
         if facts.is_old(entry):
             yield entry.path
+
+
+def _is_aborted(traces: Traces, time: InstantTime) -> bool:
+    found = traces.timeline.find(time)
+    return found is not None and found.state is State.ABORTED
 
 
 def _instant_of(completion: ObjectInfo) -> InstantTime:

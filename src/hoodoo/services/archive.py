@@ -28,6 +28,7 @@ from hoodoo.format.lsm import ArchivedInstant
 from hoodoo.model import paths
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.paths import TimelinePaths
+from hoodoo.model.table import TableType
 from hoodoo.recovery.traces import Traces, load_traces
 from hoodoo.services.archive_plan import ArchiveFacts, Leaving, choose_leaving
 from hoodoo.services.clean_facts import choose_kept_views, load_last_clean
@@ -96,11 +97,18 @@ def is_archive_due(ref: TableRef, timeline: Timeline) -> bool:
 def is_batch_due(ref: TableRef, timeline: Timeline) -> bool:
     """The same once in so many commits as one archival takes away.
 
-    On a busy table no commit is old enough yet, and each write would look in vain.
+    On a busy table no commit is old enough yet, and each write would look in vain. Commits of
+    services count with the last two writes: they would step over the number in question, and over
+    the next one too if they come as regularly.
     """
-    above = len(timeline.commits) - ref.config.get(KEEP_MAX_COMMITS)
-    batch = max(ref.config.get(KEEP_MAX_COMMITS) - ref.config.get(KEEP_MIN_COMMITS), 1)
-    return above > 0 and (above - 1) % batch == 0
+    keep_max = ref.config.get(KEEP_MAX_COMMITS)
+    batch = max(keep_max - ref.config.get(KEEP_MIN_COMMITS), 1)
+    is_cow = ref.properties.type is TableType.COPY_ON_WRITE
+    usual = Action.COMMIT if is_cow else Action.DELTA_COMMIT
+    writes = [at for at, each in enumerate(timeline.commits) if each.action is usual]
+    since = writes[-2] if len(writes) > 1 else 0
+    above = range(max(since, keep_max), len(timeline.commits))
+    return any((at - keep_max) % batch == 0 for at in above)
 
 
 def archive(ref: TableRef, engine: Engine) -> Archived:

@@ -22,6 +22,7 @@ from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.layout import Layout, RowOrder
 from hoodoo.model.plan import RequestedReplaceMetadata
 from hoodoo.model.plan_terms import PlanTerms
+from hoodoo.services.cancels import count_cancels, find_hot_groups
 from hoodoo.services.cluster_group import cluster_group
 from hoodoo.services.clustering_plan import plan_clustering, read_order, refuse_buckets
 from hoodoo.services.clustering_tasks import build_tasks, clustering_plan_of, replaced_groups
@@ -118,14 +119,17 @@ def _build_plan(
 def _find_busy_groups(
     ref: TableRef, timeline: Timeline, terms: PlanTerms
 ) -> frozenset[FileGroupId]:
-    """File groups that this plan is to leave alone."""
+    """File groups that this plan is to leave alone; one that yields also those that are hot."""
     others = [_load_pending(ref, instant) for instant in timeline.pending]
-    return frozenset(
+    busy = frozenset(
         group
         for other in others
         if other is not None and not (terms.is_persistent and other.is_cancellable)
         for group in other.touches
     )
+    if not terms.is_cancellable:
+        return busy
+    return busy | find_hot_groups(ref, count_cancels(ref, timeline))
 
 
 def _load_pending(ref: TableRef, instant: Instant) -> Other | None:

@@ -21,7 +21,7 @@ from hoodoo.errors import (
 from hoodoo.format import json_object
 from hoodoo.format import properties as properties_codec
 from hoodoo.model import paths
-from hoodoo.model.attempt import CancelRequest
+from hoodoo.model.attempt import GOES_FIRST, CancelRequest
 from hoodoo.model.decision import Decision, DecisionKind
 from hoodoo.model.instant import InstantTime, State
 from hoodoo.model.names import parse_instant
@@ -93,7 +93,7 @@ def create_cancels(env: Env, decision: Decision, timeline: Timeline) -> None:
         plan = timeline.find(time)
         if plan is None or not plan.is_pending or env.storage.exists(paths.cancel(time)):
             continue
-        data = json_object.encode(CancelRequest(decision.owner, f"{decision.instant} goes first"))
+        data = json_object.encode(CancelRequest(decision.owner, f"{decision.instant}{GOES_FIRST}"))
         with suppress(AlreadyExists):
             create_once(env, paths.cancel(time), data)
         log.info("cancel_requested time=%s by=%s", time, decision.instant)

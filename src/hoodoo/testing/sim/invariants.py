@@ -70,7 +70,7 @@ def check_undisputed(truth: Truth) -> None:
 
 def _is_earlier_attempt(truth: Truth, instant: Instant, rollback: InstantTime) -> bool:
     """Whether a rollback was of an attempt at a plan that was executed again."""
-    return instant.requested_time in truth.compactions and rollback < instant.ended_at
+    return instant.requested_time in truth.plans and rollback < instant.ended_at
 
 
 def check_plans(truth: Truth) -> None:
@@ -98,7 +98,7 @@ def check_settled(store: MemoryStorage, truth: Truth) -> None:
     """What holds once the dead are rolled back and all is swept."""
     completed = {instant.requested_time for instant in truth.completed}
     for instant in truth.instants:
-        waits = instant.requested_time in truth.compactions  # for whoever executes it
+        waits = instant.requested_time in truth.plans  # for whoever executes it
         has_ended = instant.requested_time in completed or instant.state is State.ABORTED
         if not has_ended and not waits:
             raise Violation(f"{instant} is still pending")

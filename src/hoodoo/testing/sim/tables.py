@@ -52,7 +52,8 @@ OPTIONS: Mapping[str, object] = {
     "hoodie.parquet.bloom.filter.enabled": False,
     "hoodie.parquet.compression.codec": "uncompressed",
     "hoodie.write.num.retries.on.conflict.failures": 4,
-    # Scenarios say themselves who cleans and archives.
+    # Scenarios say themselves who compacts, cleans and archives.
+    "hoodie.compact.inline": False,
     "hoodie.clean.automatic": False,
     "hoodie.archive.automatic": False,
 }

@@ -30,6 +30,7 @@ TIMELINE = TimelinePaths.of(2)
 # Every look meets the same names again.
 parse_timeline_name = lru_cache(maxsize=1 << 12)(parse_instant)
 _PLANNED = frozenset({Action.ROLLBACK, Action.COMPACTION, Action.CLEAN, Action.RESTORE})
+_REWRITES = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Truth:
     """By completed rollbacks: which instant, by which."""
     to_roll_back: Mapping[str, InstantTime]
     """The same by rollbacks that are requested, whether or not they are completed."""
+    plans: frozenset[InstantTime]
+    """Compactions, log compactions and clusterings whose requested files are there."""
     compactions: Mapping[InstantTime, CompactionPlan]
     cleaned: frozenset[str]
     """Paths of files that clean plans name."""
@@ -106,6 +109,11 @@ def look(store: MemoryStorage) -> Truth:
         commits,
         rolled_back,
         to_roll_back,
+        frozenset(
+            instant.requested_time
+            for instant in instants
+            if instant.action in _REWRITES and instant.state is State.REQUESTED
+        ),
         compactions,
         frozenset(cleaned),
         frozenset(taken_back),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
+from hoodoo.api import Table
 from hoodoo.env import Env
 from hoodoo.errors import (
     AlreadyCommitted,
@@ -14,14 +15,17 @@ from hoodoo.errors import (
     NotCancellable,
     PlanInProgress,
     PlanNotExecutable,
+    WriteConflict,
 )
 from hoodoo.format import json_object
 from hoodoo.model import paths
-from hoodoo.model.attempt import AbortedPlan
-from hoodoo.model.instant import InstantTime, State, is_instant_time
+from hoodoo.model.attempt import GOES_FIRST, AbortedPlan
+from hoodoo.model.instant import Instant, InstantTime, State, is_instant_time
 from hoodoo.model.plan import PlanPolicy
 from hoodoo.model.plan_terms import PlanTerms
+from hoodoo.services.clustering import schedule_clustering
 from hoodoo.services.compaction import schedule_compaction
+from hoodoo.services.log_compaction import schedule_log_compaction
 from hoodoo.services.rewrite import ServiceResult
 from hoodoo.testing.sim.scenario import Outcome
 from hoodoo.testing.sim.scenarios.overwrites import committed_by_process
@@ -30,17 +34,25 @@ from hoodoo.testing.sim.tables import EXPIRY_MS, TableScenario, Write
 from hoodoo.testing.sim.truth import look
 from hoodoo.testing.sim.world import Action, World
 
-_APPENDS = MappingProxyType({"hoodie.parquet.small.file.limit": 0})
+_APPENDS: Mapping[str, object] = MappingProxyType({"hoodie.parquet.small.file.limit": 0})
 """New keys go to new file groups, so that writes only append to the one that is compacted."""
+_SCHEDULE: Mapping[str, Callable[..., Instant | None]] = MappingProxyType(
+    {
+        "compaction": schedule_compaction,
+        "log_compaction": schedule_log_compaction,
+        "clustering": schedule_clustering,
+    }
+)
 
 
 class PlanScenario(TableScenario):
-    """A merge-on-read table with a log file, and a compaction of it that waits for its executor."""
+    """A merge-on-read table with a log file, and a plan about it that waits for its executor."""
 
     table_type = "mor"
     options = _APPENDS
+    service: ClassVar[str] = "compaction"
     terms: ClassVar[PlanTerms] = PlanTerms()
-    second: ClassVar[Write] = Write(1, ("a", "b"))
+    past: ClassVar[tuple[Write, ...]] = (Write(1, ("a", "b")),)
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,20 +62,27 @@ class PlanScenario(TableScenario):
 
     @property
     def prepared(self) -> object:
-        return (self.second, self.terms)
+        return (self.past, self.service, self.terms)
 
     def prepare(self, env: Env) -> None:
-        """The second write, and the plan."""
+        """The other writes, and the plan."""
         table = self.table(env)
-        table.upsert(self.second.rows())
-        assert schedule_compaction(table._ref, terms=self.terms) is not None
+        for write in self.past:
+            table.upsert(write.rows())
+        assert _SCHEDULE[self.service](table._ref, terms=self.terms) is not None
 
     def setup(self, world: World) -> None:
         super().setup(world)
         truth = look(world.storage)
-        self.ledger.writes[self.second.v] = self.second
-        self.ledger.acknowledged[self.second.v] = truth.completed[1].requested_time
-        (self.plan,) = truth.compactions
+        for write, instant in zip(self.past, truth.completed[1:], strict=True):
+            self.ledger.writes[write.v] = write
+            self.ledger.acknowledged[write.v] = instant.requested_time
+        (self.plan,) = truth.plans
+
+    def run_plan(self, table: Table) -> ServiceResult:
+        """Execute the plan."""
+        run: Callable[[str], ServiceResult] = getattr(table, f"run_{self.service}")
+        return run(self.plan)
 
     # -- actors -------------------------------------------------------------------------------
 
@@ -80,10 +99,9 @@ class PlanScenario(TableScenario):
     def execute(self, env: Env) -> None:
         """Execute the plan, unless that is refused for a reason that there is."""
         try:
-            done = self.table(env).run_compaction(self.plan)
-        except (PlanInProgress, PlanNotExecutable, Cancelled):
+            done = self.run_plan(self.table(env))
+        except (PlanInProgress, PlanNotExecutable, Cancelled, WriteConflict):
             return
-        assert isinstance(done, ServiceResult)
         if not done.was_done:
             self.completed_by.append(env.ids.process().host)
 
@@ -131,7 +149,7 @@ class PlanScenario(TableScenario):
     def _check_reason(self, world: World, completed: set[InstantTime]) -> None:
         """A write that ended the plan is committed: one that was refused ends nothing."""
         data = world.storage.read(paths.aborted(self.plan))
-        first, _, _ = json_object.decode(data, AbortedPlan).reason.partition(" goes first")
+        first, _, _ = json_object.decode(data, AbortedPlan).reason.partition(GOES_FIRST)
         if is_instant_time(first) and first not in completed:
             raise Violation(f"plan {self.plan} was ended by {first}, which is not committed")
 
@@ -147,11 +165,13 @@ class PlanScenario(TableScenario):
         table = self.table(env)
         if self.plan in {i.requested_time for i in table._ref.load_timeline().pending}:
             try:
-                table.run_compaction(self.plan)
+                self.run_plan(table)
             except (PlanNotExecutable, PlanInProgress):
                 self._cancel_or_wait(env)
             except Cancelled:
                 table.execute_cancel(self.plan)
+            except WriteConflict:  # it lost to a write, and has ended itself
+                return
 
     def _cancel_or_wait(self, env: Env) -> None:
         if self.terms.is_cancellable:
@@ -237,8 +257,126 @@ class YieldingToWrite(PlanScenario):
     def _committed(
         self, env: Env, found: Mapping[str, tuple[InstantTime, int]]
     ) -> dict[int, InstantTime]:
-        told = {v: self.ledger.acknowledged[v] for v in (self.first.v, self.second.v)}
+        before = (self.first, *self.past)
+        told = {write.v: self.ledger.acknowledged[write.v] for write in before}
         return told | committed_by_process(env, {"w1": self.overwrite, "w2": self.upsert})
 
 
-SCENARIOS = (Execution, Takeover, RemovableExecution, Cancelling, YieldingToWrite)
+# -- clustering -----------------------------------------------------------------------------------
+
+
+class ClusteringScenario(PlanScenario):
+    """The same with a clustering of two file groups; writes to them collide with it."""
+
+    service = "clustering"
+    table_type = "cow"
+    past = (Write(1, ("a", "z")),)
+
+
+class ClusteringExecution(ClusteringScenario, Execution):
+    """Writes give way to the plan, as it is there to stay."""
+
+    name = "clustering-execution"
+
+
+class ClusteringTakeover(ClusteringScenario, Takeover):
+    name = "clustering-takeover"
+
+
+class RemovableClustering(ClusteringScenario, RemovableExecution):
+    name = "removable-clustering"
+
+
+class CancellingClustering(ClusteringScenario, Cancelling):
+    name = "cancelling-clustering"
+
+
+class ClusteringYields(ClusteringScenario):
+    """Updates of what a cancellable clustering is about: they end it, or come after it.
+
+    A write that commits cancels it in the same decision. One that began before it was completed
+    is refused, and done again on the new file groups.
+    """
+
+    name = "clustering-yields"
+    terms = PlanTerms(PlanPolicy.CANCELLABLE, cancel_hours=24.0)
+
+    def actors(self) -> Mapping[str, Action]:
+        return {
+            "x": self.executor(spread_ms=800),
+            "w1": self.writer(Write(2, ("a", "d"))),
+            "w2": self.later(Write(3, ("z", "e")), after_ms=300),
+        }
+
+    def check(self, world: World, outcome: Outcome) -> None:
+        super().check(world, outcome)
+        if self.ledger.refused and not outcome.errors and not outcome.script.faults:
+            raise Violation(f"a write lost to a clustering that yields: {self.ledger.refused}")
+
+
+class ClusteringYieldsMor(ClusteringYields):
+    """The same with log files."""
+
+    name = "clustering-yields-mor"
+    table_type = "mor"
+
+
+class ClusteringBesidePreferred(ClusteringScenario):
+    """A clustering that is there to stay, where writes are preferred: it waits for them."""
+
+    name = "clustering-beside-preferred"
+    options = MappingProxyType(
+        {
+            **_APPENDS,
+            "hoodie.write.lock.conflict.resolution.strategy": "org.apache.hudi.client.transaction."
+            "PreferWriterConflictResolutionStrategy",
+        }
+    )
+
+    def actors(self) -> Mapping[str, Action]:
+        return {
+            "x": self.executor(spread_ms=400),
+            "y": self.executor(after_ms=500),
+            "w": self.writer(Write(2, ("c", "d"))),
+        }
+
+
+# -- log compaction -------------------------------------------------------------------------------
+
+
+class LogCompactionScenario(PlanScenario):
+    """The same with a compaction of two log files into one."""
+
+    service = "log_compaction"
+    options = MappingProxyType({**_APPENDS, "hoodie.log.compaction.blocks.threshold": 2})
+    past = (Write(1, ("a", "b")), Write(11, ("b", "c")))
+
+
+class LogCompactionExecution(LogCompactionScenario, Execution):
+    name = "log-compaction-execution"
+
+
+class LogCompactionTakeover(LogCompactionScenario, Takeover):
+    name = "log-compaction-takeover"
+
+
+class RemovableLogCompaction(LogCompactionScenario, RemovableExecution):
+    name = "removable-log-compaction"
+    options = MappingProxyType({**LogCompactionScenario.options, **RemovableExecution.options})
+
+
+class CancellingLogCompaction(LogCompactionScenario, Cancelling):
+    name = "cancelling-log-compaction"
+
+
+class LogCompactionYields(LogCompactionScenario, YieldingToWrite):
+    name = "log-compaction-yields"
+
+
+SCENARIOS = (
+    *(Execution, Takeover, RemovableExecution, Cancelling, YieldingToWrite),
+    *(ClusteringExecution, ClusteringTakeover, RemovableClustering, CancellingClustering),
+    *(ClusteringYields, ClusteringYieldsMor, ClusteringBesidePreferred),
+    *(LogCompactionExecution, LogCompactionTakeover, RemovableLogCompaction),
+    *(CancellingLogCompaction, LogCompactionYields),
+)
