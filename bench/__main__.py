@@ -1,7 +1,7 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
 python -m bench [reads | timeline | listing | commits | upkeep | plans | gate | gate-s3 |
-clustering | spark ...] [options]
+clustering | services | spark ...] [options]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CLUSTERED_ROWS = 2_000_000
 
 def main(arguments: list[str]) -> None:
     """Run the benches named, or all."""
-    names = (*BENCHES, "clustering", "spark")
+    names = (*BENCHES, "clustering", "services", "spark")
     parser = ArgumentParser(prog="python -m bench", description="Ratios within one run.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(names)}; or all")
     add_options(parser)
@@ -44,6 +44,7 @@ def main(arguments: list[str]) -> None:
     benches: dict[str, Callable[[Path], None]] = {
         **BENCHES,
         "clustering": partial(_clustering, rows=min(given.rows, CLUSTERED_ROWS)),
+        "services": partial(_services, rows=min(given.rows, CLUSTERED_ROWS)),
         "spark": partial(_spark, options=options_of(given)),
     }
     for name in given.names or names:
@@ -53,6 +54,12 @@ def main(arguments: list[str]) -> None:
 
 def _clustering(folder: Path, rows: int) -> None:
     from bench.clustering import run  # the other benches need no pyspark
+
+    run(folder, rows)
+
+
+def _services(folder: Path, rows: int) -> None:
+    from bench.services import run  # the same
 
     run(folder, rows)
 

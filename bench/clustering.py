@@ -93,7 +93,7 @@ def _take_turn(
         frame.write.parquet(str(out))
 
     try:
-        return _measure(ours), _measure(theirs)
+        return measure(ours), measure(theirs)
     finally:
         shutil.rmtree(copy)
         shutil.rmtree(out, ignore_errors=True)
@@ -102,7 +102,8 @@ def _take_turn(
 LIMITS = ("max.bytes.per.group", "target.file.max.bytes")
 
 
-def _measure(work: Callable[[], None]) -> Cost:
+def measure(work: Callable[[], None]) -> Cost:
+    """What it costs to do this."""
     before, started = seconds_by_process(), time.perf_counter()
     work()
     return time.perf_counter() - started, seconds_since(before)

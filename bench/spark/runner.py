@@ -27,13 +27,17 @@ from bench.spark.sides import Delta, Hudi, Plain, Side
 
 @dataclass(frozen=True)
 class Request:
-    """One thing to do: load, upsert, read, or check what is there."""
+    """One thing to do: load, upsert, read, check what is there, or a table service of Hudi's."""
 
     side: str
     verb: str
     kind: str
     place: str
     rows: str = ""
+    order: str = ""
+    """Of a clustering."""
+    limit_bytes: int = 0
+    """How large files get by a clustering."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +86,18 @@ class Runner:
                 return {}, ()
             case "check":
                 return {}, data.checksum(side.read(self._spark, request.place))
+            case "compaction" | "clustering" if isinstance(side, Hudi):
+                side.serve(self._spark, request.place, request.verb, **_terms(request))
+                return {}, ()
             case verb:
                 raise ValueError(verb)
 
     def _rows(self, request: Request) -> DataFrame:
         return self._spark.read.parquet(request.rows)
+
+
+def _terms(request: Request) -> dict[str, Any]:
+    return {"order": request.order, "limit_bytes": request.limit_bytes}
 
 
 def _hoodoo(*, partitioned: bool) -> Side:

@@ -140,6 +140,31 @@ class Hudi:
             named["hoodie.metadata.enable"] = "false"
         return named
 
+    def serve(
+        self, spark: SparkSession, place: str, service: str, *, order: str, limit_bytes: int
+    ) -> None:
+        """Plan a compaction or a clustering, and execute it."""
+        options = {
+            "hoodie.metadata.enable": "false",
+            "hoodie.embed.timeline.server": "false",
+            "hoodie.clean.automatic": "false",
+            "hoodie.archive.automatic": "false",
+            "hoodie.parquet.compression.codec": CODEC,
+            "hoodie.compact.inline.max.delta.commits": "1",
+        }
+        how = f"order => '{order}', " if service == "clustering" else ""
+        if limit_bytes:
+            strategy = "hoodie.clustering.plan.strategy"
+            options |= {
+                f"{strategy}.max.bytes.per.group": str(limit_bytes),
+                f"{strategy}.target.file.max.bytes": str(limit_bytes),
+            }
+        told = ",".join(f"{key}={value}" for key, value in options.items())
+        spark.sql(
+            f"call run_{service}(op => 'scheduleAndExecute', path => '{place}', {how}"
+            f"options => '{told}')"
+        ).collect()
+
     def read(self, spark: SparkSession, place: str) -> DataFrame:
         """Snapshot query, without meta columns."""
         return spark.read.format("hudi").load(place).select(*data.COLUMNS)

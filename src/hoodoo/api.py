@@ -258,7 +258,7 @@ class Table(ServiceCalls, RetentionCalls):
         )
         return keep_up(self._ref, self._engine, done)
 
-    def _engine_on(self, spark: SparkSession | None) -> Engine:
+    def _engine_on(self, spark: Any) -> Engine:
         if spark is None:
             return self._engine
         from hoodoo.spark.engine import engine_on

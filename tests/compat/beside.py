@@ -84,6 +84,21 @@ def check(hudi: Peer, place: Path, *expected: str) -> None:
     assert texts(wheel_rows(place)) == sorted(expected)
 
 
+def call_service(
+    hudi: Peer,
+    procedure: str,
+    place: Path,
+    options: Mapping[str, str] | None = None,
+    **arguments: str,
+) -> None:
+    """Call a procedure of Hudi's that plans or runs a table service."""
+    settings = {k: v for k, v in ALONE.items() if "shuffle" not in k} | dict(options or {})
+    given = {"path": str(place), **arguments}
+    given["options"] = ",".join(f"{key}={value}" for key, value in settings.items())
+    told = ", ".join(f"{name} => '{value}'" for name, value in given.items())
+    hudi.sql(f"call {procedure}({told})")
+
+
 def texts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Rows as `id ts fare`, sorted."""
     return sorted(f"{row['id']} {row['ts']} {row['fare']:g}" for row in rows)
@@ -113,3 +128,12 @@ def silence(place: Path, *instants: str) -> None:
         moved = (place / ".hoodie/timeline").glob(f"{instant}.*")
         for file in [heartbeat] if heartbeat.exists() else moved:
             make_older(file, EXPIRY_S + 60)
+
+
+def settle(place: Path, options: Mapping[str, object] | None = None) -> None:
+    """Let the time pass after which nothing can come late any more, and sweep."""
+    for _ in range(3):
+        for path in (place / ".hoodie").rglob("*"):
+            if path.is_file():
+                make_older(path, 3 * EXPIRY_S)
+        hoodoo.open_table(str(place), options).recover()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beside import ALONE, NO_SMALL_FILES, check, new_table, states
+from beside import ALONE, NO_SMALL_FILES, call_service, check, new_table, states
 from peer_client import Peer
 from peer_rows import trips
 
@@ -16,11 +16,6 @@ from hoodoo.table.snapshot import take_snapshot
 
 KINDS = ["cow", "mor"]
 ROWS = ("a 2 11", "b 1 20", "c 1 30", "e 1 50", "f 1 60")
-OPTIONS = ",".join(
-    f"{key}={value}"
-    for key, value in (ALONE | {"hoodie.embed.timeline.server": "false"}).items()
-    if "shuffle" not in key
-)
 
 
 def fill(place: Path, kind: str) -> hoodoo.Table:
@@ -38,11 +33,6 @@ def file_groups(place: Path) -> int:
     return len(take_snapshot(open_ref(str(place))).slices())
 
 
-def call_clustering(hudi: Peer, place: Path, **arguments: str) -> None:
-    given = ", ".join(f"{name} => '{value}'" for name, value in arguments.items())
-    hudi.sql(f"call run_clustering(path => '{place}', {given}, options => '{OPTIONS}')")
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_hudi_goes_on_after_our_clustering(hudi: Peer, tmp_path: Path, kind: str) -> None:
     fill(tmp_path, kind)
@@ -55,7 +45,7 @@ def test_hudi_goes_on_after_our_clustering(hudi: Peer, tmp_path: Path, kind: str
     hudi.write(tmp_path, trips("a sf 3 12", "g la 1 70"), ALONE)
     after = ("a 3 12", *ROWS[1:], "g 1 70")
     check(hudi, tmp_path, *after)
-    call_clustering(hudi, tmp_path, op="scheduleAndExecute", order="fare")
+    call_service(hudi, "run_clustering", tmp_path, op="scheduleAndExecute", order="fare")
     check(hudi, tmp_path, *after)
     assert states(tmp_path).count("replacecommit completed") == 2
     hoodoo.open_table(str(tmp_path)).upsert(trips("b sf 2 21"))
@@ -70,7 +60,7 @@ def test_hudi_executes_our_plan(
     fill(tmp_path, kind)
     instant = hoodoo.open_table(str(tmp_path)).schedule_clustering(**order)
     assert instant is not None
-    call_clustering(hudi, tmp_path, op="execute", instants=instant)
+    call_service(hudi, "run_clustering", tmp_path, op="execute", instants=instant)
     assert states(tmp_path)[-1] == "replacecommit completed"
     assert file_groups(tmp_path) == 3
     check(hudi, tmp_path, *ROWS)
@@ -79,7 +69,7 @@ def test_hudi_executes_our_plan(
 @pytest.mark.parametrize("kind", KINDS)
 def test_we_execute_a_plan_of_hudi(hudi: Peer, tmp_path: Path, kind: str) -> None:
     fill(tmp_path, kind)
-    call_clustering(hudi, tmp_path, op="schedule", order="fare,ts")
+    call_service(hudi, "run_clustering", tmp_path, op="schedule", order="fare,ts")
     assert states(tmp_path)[-1] == "clustering requested"
     assert hoodoo.open_table(str(tmp_path)).run_clustering() is not None
     assert states(tmp_path)[-1] == "replacecommit completed"

@@ -14,8 +14,10 @@ from support.wheel import rows_of, wheel_rows
 import hoodoo
 from hoodoo import errors
 from hoodoo.api import Table
+from hoodoo.concurrency.heartbeat import take_over
 from hoodoo.engine.local import LocalEngine
 from hoodoo.model import paths
+from hoodoo.model.instant import InstantTime
 from hoodoo.model.plan import CompactionPlan
 from hoodoo.services import compaction
 from hoodoo.timeline.load import read_commit, read_plan
@@ -246,12 +248,35 @@ def test_an_operator_can_cancel_a_persistent_plan(table: Table) -> None:
 def test_a_write_that_replaces_file_groups_cancels_the_plan(table: Table) -> None:
     instant = table.schedule_compaction(cancellable=True)
     assert instant is not None
-    table.insert_overwrite_table(rows({"k5": 9}))
+    write_only = hoodoo.open_table(table.uri, {"hoodie.table.services.enabled": "false"})
+    write_only.insert_overwrite_table(rows({"k5": 9}))
     assert table._ref.env.storage.exists(paths.cancel(instant))
     with pytest.raises(errors.Cancelled):
         table.run_compaction(instant)
     ended = [each for each in table.timeline() if each.requested_time == instant]
     assert [each.state for each in ended] == ["aborted"]
+
+
+def test_a_write_that_cancels_a_plan_takes_it_off_the_timeline(table: Table) -> None:
+    instant = table.schedule_compaction(cancellable=True)
+    assert instant is not None
+    table.insert_overwrite_table(rows({"k5": 9}))
+    assert not table._ref.load_timeline().pending
+    assert not table._ref.env.storage.exists(paths.cancel(instant))
+    ended = [each for each in table.timeline() if each.requested_time == instant]
+    assert [each.state for each in ended] == ["aborted"]
+
+
+def test_a_write_leaves_a_cancelled_plan_to_an_executor_that_is_alive(table: Table) -> None:
+    instant = table.schedule_compaction(cancellable=True)
+    assert instant is not None
+    heartbeat = take_over(table._ref, InstantTime(instant), kind="compaction")
+    try:
+        table.insert_overwrite_table(rows({"k5": 9}))
+    finally:
+        heartbeat.stop()
+    assert table._ref.env.storage.exists(paths.cancel(instant))
+    assert [each.requested_time for each in table._ref.load_timeline().pending] == [instant]
 
 
 def test_recover_carries_out_a_cancel_that_nobody_executes(table: Table) -> None:

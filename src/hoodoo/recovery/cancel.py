@@ -33,6 +33,7 @@ from hoodoo.recovery.ending import (
     PlanFacts,
     drop_cancel,
     load_plan_facts,
+    read_cancel,
 )
 from hoodoo.recovery.rollback import (
     RolledBack,
@@ -207,17 +208,31 @@ def _find_reason(
 
 def cancel_overdue(ref: TableRef, timeline: Timeline) -> list[RolledBack]:
     """Cancel the plans whose time is up; those that are being executed are only asked to stop."""
-    done = []
-    for each in find_overdue(ref, timeline):
-        time = each.instant.requested_time
-        try:
-            request_cancel(ref, time, reason=each.reason)
-            rolled_back = execute_cancel(ref, time)
-        except (AlreadyCommitted, PlanInProgress, NotCancellable) as error:
-            log.info("cancel_left time=%s reason=%s", time, error)
-        except HoodooError as error:
-            log.warning("cancel_failed time=%s error=%s", time, error)
-        else:
-            if rolled_back is not None:
-                done.append(rolled_back)
-    return done
+    overdue = find_overdue(ref, timeline)
+    ended = (_try_to_cancel(ref, each.instant, each.reason) for each in overdue)
+    return [each for each in ended if each is not None]
+
+
+def cancel_requested(ref: TableRef, timeline: Timeline) -> list[RolledBack]:
+    """Carry out the cancels that were requested, unless someone is still at work on the plan.
+
+    Other engines heed no requests: the sooner such a plan is off the timeline, the better.
+    """
+    plans = (i for i in timeline.pending if i.action in REWRITES)
+    requested = (i for i in plans if read_cancel(ref, i.requested_time) is not None)
+    ended = (_try_to_cancel(ref, instant) for instant in requested)
+    return [each for each in ended if each is not None]
+
+
+def _try_to_cancel(ref: TableRef, instant: Instant, reason: str | None = None) -> RolledBack | None:
+    """Request a cancel, if there is a reason, and carry it out; None if others are in the way."""
+    time = instant.requested_time
+    try:
+        if reason is not None:
+            request_cancel(ref, time, reason=reason)
+        return execute_cancel(ref, time)
+    except (AlreadyCommitted, PlanInProgress, NotCancellable) as error:
+        log.info("cancel_left time=%s reason=%s", time, error)
+    except HoodooError as error:
+        log.warning("cancel_failed time=%s error=%s", time, error)
+    return None

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hoodoo.engine.engine import Engine
 from hoodoo.table.ref import TableRef
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from hoodoo.model.plan_terms import PlanTerms
     from hoodoo.recovery.rollback import RolledBack
     from hoodoo.services.rewrite import ServiceResult
@@ -21,7 +19,7 @@ class ServiceCalls:
 
     _ref: TableRef
 
-    def _engine_on(self, spark: SparkSession | None) -> Engine:
+    def _engine_on(self, spark: Any) -> Engine:
         """Where items of a plan are run."""
         raise NotImplementedError
 
@@ -43,7 +41,7 @@ class ServiceCalls:
         return scheduled.requested_time if scheduled else None
 
     def run_compaction(
-        self, instant: str | None = None, *, spark: SparkSession | None = None
+        self, instant: str | None = None, *, spark: Any = None
     ) -> ServiceResult | None:
         """Execute a planned compaction: this one, or the oldest; None if there is none.
 
@@ -75,7 +73,7 @@ class ServiceCalls:
         return scheduled.requested_time if scheduled else None
 
     def run_log_compaction(
-        self, instant: str | None = None, *, spark: SparkSession | None = None
+        self, instant: str | None = None, *, spark: Any = None
     ) -> ServiceResult | None:
         """Execute a planned log compaction: this one, or the oldest; None if there is none.
 
@@ -109,7 +107,7 @@ class ServiceCalls:
         return scheduled.requested_time if scheduled else None
 
     def run_clustering(
-        self, instant: str | None = None, *, spark: SparkSession | None = None
+        self, instant: str | None = None, *, spark: Any = None
     ) -> ServiceResult | None:
         """Execute a planned clustering: this one, or the oldest; None if there is none.
 

@@ -7,7 +7,7 @@ at work on something leaves it, and goes on. What fails is told, and the rest is
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -25,8 +25,9 @@ from hoodoo.errors import (
     WriterAlive,
 )
 from hoodoo.model.instant import Instant, InstantTime
-from hoodoo.recovery.cancel import cancel_overdue
+from hoodoo.recovery.cancel import cancel_overdue, cancel_requested
 from hoodoo.recovery.recover import Recovered, recover
+from hoodoo.recovery.rollback import RolledBack
 from hoodoo.services.archive import archive, is_archive_due, is_batch_due
 from hoodoo.services.clean import clean, is_clean_due
 from hoodoo.services.pending import find_idle_plans, find_plans
@@ -99,7 +100,7 @@ def upkeep_after(ref: TableRef, engine: Engine) -> list[Upkeep]:
 
     The write is committed, whatever comes of this. Where nothing is due it costs one listing, and
     nothing where all is switched off.
-    Order: compaction, log compaction, clustering, clean, archive.
+    Order: requested cancels, compaction, log compaction, clustering, clean, archive.
     Crash: that of the service; the next writer, or `run_due`, goes on.
     """
     steps = _choose_steps(ref)
@@ -127,7 +128,7 @@ def _choose_steps(ref: TableRef) -> dict[str, Step]:
         steps["clean"] = _clean
     if config.get(ARCHIVE_AUTOMATIC):
         steps["archive"] = _archive_batch
-    return steps
+    return {"cancel": _cancel_requested, **steps} if steps else {}
 
 
 def run_due(
@@ -270,6 +271,14 @@ def describe_recovery(done: Recovered) -> str:
 
 
 def _cancel(visit: _Visit) -> Iterator[Upkeep]:
-    for done in cancel_overdue(visit.ref, visit.timeline):
+    yield from _tell_cancels(cancel_overdue(visit.ref, visit.timeline))
+
+
+def _cancel_requested(visit: _Visit) -> Iterator[Upkeep]:
+    yield from _tell_cancels(cancel_requested(visit.ref, visit.timeline))
+
+
+def _tell_cancels(ended: Iterable[RolledBack]) -> Iterator[Upkeep]:
+    for done in ended:
         text = f"cancelled {done.action} {done.instant}: {done.reason}"
         yield Upkeep("cancel", Outcome.DONE, text, done.instant)

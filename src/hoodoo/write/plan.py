@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from hoodoo.format.schema import RECORD_KEY
@@ -46,7 +45,7 @@ def plan(
     leaving = located.route_leaving(assigned.routes)
     changes_by_write: dict[int, Changes] = {}
     for write, rows in located.route(assigned.routes).items():
-        changes_by_write[write] = merge.take(changes, np.sort(rows))
+        changes_by_write[write] = merge.take(changes, rows)
         if len(leaving[write]):
             keys = incoming.keys.take(pa.array(leaving[write]))
             leaving_keys = merge.deletes(keys, changes.rows.schema, rule)
