@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from life.life import KINDS, OFF, Course, Life, Sample
 
 COMMITS, WARM_UP, ENDS = 200, 10, 10
-_SHORT = {"hoodie.keep.min.commits": 20, "hoodie.keep.max.commits": 30}
+_DEFAULTS = {"hoodie.clustering.inline": False, "hoodie.log.compaction.inline": False}
 
 
 def compare_ends(*, rows: int = 100_000, changed: int = 1_000) -> None:
     """Print the ratios: copy-on-write and merge-on-read, services on and off."""
     for kind in ("cow", "mor"):
-        for name, options in (("on", _SHORT), ("off", OFF)):
+        for name, options in (("on", {}), ("off", OFF)):
             samples = live_flat(kind, options, COMMITS, rows=rows, changed=changed)
             print(f"{kind}, services {name}: {describe(samples)}", flush=True)
 
 
 def live_flat(
-    kind: str, options: dict[str, object], commits: int, *, rows: int, changed: int
+    kind: str, options: Mapping[str, object], commits: int, *, rows: int, changed: int
 ) -> Sequence[Sample]:
     """Updates of a table that has all its rows from the start; nothing crashes."""
     assert kind in KINDS
-    course = Course(commits, keys=rows, rows=changed, crash_rate=0, delete_rate=0, checks_every=50)
-    life = Life(kind, course, {**options, "hoodie.clustering.inline": False})
+    course = Course(
+        commits,
+        keys=rows,
+        rows=changed,
+        crash_rate=0,
+        delete_rate=0,
+        upkeep_every=0,
+        checks_every=50,
+    )
+    life = Life(kind, course, {**_DEFAULTS, **options})
     life.fill()
     for _ in life.live():
         pass

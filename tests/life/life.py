@@ -69,6 +69,8 @@ class Course:
     """Of each commit."""
     crash_rate: float = 0.05
     delete_rate: float = 0.1
+    upkeep_every: int = 50
+    """After so many commits, a machine of its own looks after the table; 0: never."""
     checks_every: int = 5
     """After so many commits, reads of the past are compared too."""
     seed: int = 1
@@ -111,7 +113,7 @@ class Life:
             changed = self._draw_rows(number)
             upsert_s = self._write(changed)
             self.fleet.world.pass_time(self.random.choice((5, 20, 45)))
-            if number % 50 == 49:
+            if self.course.upkeep_every and (number + 1) % self.course.upkeep_every == 0:
                 self._look_after()
             found, read_s = self._read()
             assert found == self.model, f"{self.kind}, commit {number}: {differ(found, self.model)}"

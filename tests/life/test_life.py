@@ -84,7 +84,7 @@ def test_the_last_commits_of_many_cost_what_the_first_do(kind: str) -> None:
 
 
 def test_without_services_a_table_grows_on_and_on() -> None:
-    samples = live_flat("cow", dict(OFF), 30, rows=500, changed=50)
+    samples = live_flat("cow", OFF, 30, rows=500, changed=50)
     assert samples[-1].megabytes > 1.5 * samples[10].megabytes
     assert samples[-1].instants == 31
 

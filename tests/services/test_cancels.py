@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.writer_machines import Fleet, Machine, rows
+from support.writer_machines import EXPIRY_S, Fleet, Machine, rows
 
 from hoodoo.model import paths
 from hoodoo.services.cancels import count_cancels
@@ -96,6 +96,16 @@ def test_reports_tell_how_often_plans_were_cancelled(fleet: Fleet) -> None:
     (finding,) = machine.table.doctor()
     assert "2 file groups are left out" in finding.what
     assert finding.command == f"hoodoo cluster {machine.table.uri} --schedule --run"
+
+
+def test_a_file_that_comes_late_beside_a_tombstone_is_swept(fleet: Fleet) -> None:
+    machine = fleet.machine("one")
+    instant = plan_and_write(machine, 1)
+    late = f"{machine.ref.properties.timeline.active}/{instant}.clustering.inflight"
+    fleet.store.put(late, b"")
+    fleet.world.pass_time(2 * EXPIRY_S)
+    machine.table.recover()
+    assert not fleet.store.exists(late)
 
 
 def test_a_damaged_record_counts_for_nothing(fleet: Fleet) -> None:

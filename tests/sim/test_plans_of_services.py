@@ -39,11 +39,11 @@ PAIRS = (
     (services.Cancelling, "x"),
     (services.YieldingToWrite, "w1"),
     (services.ClusteringYields, "w1"),
-    (services.ClusteringYields, "x"),
-    (services.LogCompactionExecution, "x"),
 )
 """Scenarios, and whose operations fail in turn."""
 MORE_PAIRS = (
+    (services.LogCompactionExecution, "x"),
+    (services.ClusteringYields, "x"),
     (services.YieldingToWrite, "x"),
     (services.Takeover, "y"),
     (services.ClusteringExecution, "x"),
@@ -120,7 +120,6 @@ def cancels_beside_the_living(patch: Patch) -> None:
     [
         (does_not_ask_for_cancels, services.Cancelling),
         (cancels_before_it_commits, services.YieldingToWrite),
-        (cancels_before_it_commits, services.ClusteringYields),
         (executes_beside_the_living, services.Execution),
         (executes_beside_the_living, services.ClusteringExecution),
         (cancels_beside_the_living, services.Cancelling),

@@ -280,14 +280,20 @@ class ClusteringExecution(ClusteringScenario, Execution):
 
 
 class ClusteringTakeover(ClusteringScenario, Takeover):
+    """The second executor comes when the first may count as dead."""
+
     name = "clustering-takeover"
 
 
 class RemovableClustering(ClusteringScenario, RemovableExecution):
+    """The same of a removable clustering."""
+
     name = "removable-clustering"
 
 
 class CancellingClustering(ClusteringScenario, Cancelling):
+    """A cancel races a clustering."""
+
     name = "cancelling-clustering"
 
 
@@ -353,23 +359,33 @@ class LogCompactionScenario(PlanScenario):
 
 
 class LogCompactionExecution(LogCompactionScenario, Execution):
+    """Executors on one log compaction; writes append beside it."""
+
     name = "log-compaction-execution"
 
 
 class LogCompactionTakeover(LogCompactionScenario, Takeover):
+    """The second one comes when the first may count as dead."""
+
     name = "log-compaction-takeover"
 
 
 class RemovableLogCompaction(LogCompactionScenario, RemovableExecution):
+    """The same of a removable log compaction."""
+
     name = "removable-log-compaction"
     options = MappingProxyType({**LogCompactionScenario.options, **RemovableExecution.options})
 
 
 class CancellingLogCompaction(LogCompactionScenario, Cancelling):
+    """A cancel races a log compaction."""
+
     name = "cancelling-log-compaction"
 
 
 class LogCompactionYields(LogCompactionScenario, YieldingToWrite):
+    """Writes replace what a cancellable log compaction is about."""
+
     name = "log-compaction-yields"
 
 
