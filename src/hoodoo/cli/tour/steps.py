@@ -170,9 +170,7 @@ def _give_way(tour: Tour) -> None:
     say(f"planned clustering {plan}: {waiting.file_groups} file groups, {waiting.policy}")
     with tour.working("upsert of a trip in one of them"):
         done = tour.table.upsert(_frame(tour, ("t0", "lima", 77.0, 4)))
-    (cancelled,) = tour.table.plans()
-    say(f"committed {done.instant}; the plan: {cancelled.progress}: {cancelled.cancel_reason}")
-    tour.table.execute_cancel(plan)
+    say(f"committed {done.instant}")
     (aborted,) = (each for each in tour.table.timeline() if each.state == "aborted")
     say(f"{aborted.action} {aborted.requested_time} is {aborted.state}: {aborted.cancelled}")
     expect(aborted.requested_time == plan and not tour.table.plans(), "the plan is gone")
