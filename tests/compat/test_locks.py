@@ -228,13 +228,17 @@ def test_hudi_that_gives_up_takes_our_lock_away(hudi: Peer, tmp_path: Path) -> N
     def work(table: hoodoo.Table) -> None:
         table.upsert(trips("c la 2 31"))
 
-    with ThreadPoolExecutor(1) as pool:
+    # Our files are written already, so that we are in the gate before Hudi comes to its own.
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pause_write(tmp_path, work, options=settings) as ours,
+    ):
         theirs = Together(hudi, tmp_path, pool).begin_theirs(2, **IMPATIENT)
-        with pause_write(tmp_path, work, at=IN_THE_GATE, options=settings) as ours:
-            assert (tmp_path / ".hoodie/lock").exists()
-            with pytest.raises(PeerError, match="Unable to acquire the lock") as told:
-                theirs.result(60)
-            assert re.search(rf"phase=commit .* pid={os.getpid()} ", str(told.value))
-            assert not (tmp_path / ".hoodie/lock").exists()
-            ours.go_on()
+        ours.go_on_to(IN_THE_GATE)
+        assert (tmp_path / ".hoodie/lock").exists()
+        with pytest.raises(PeerError, match="Unable to acquire the lock") as told:
+            theirs.result(60)
+        assert re.search(rf"phase=commit .* pid={os.getpid()} ", str(told.value))
+        assert not (tmp_path / ".hoodie/lock").exists()
+        ours.go_on()
     check(hudi, tmp_path, "a 1 10", "b 1 20", "c 2 31", "d 1 40", "e 1 50")

@@ -47,6 +47,14 @@ class PausedWrite:
         self._go.set()
         return self._end.result(_DEADLINE_S)
 
+    def go_on_to(self, point: Point) -> None:
+        """Let it run to a later point of its way, where it waits again."""
+        waiting, self._go = self._go, threading.Event()
+        self._point = point
+        self._reached.clear()
+        waiting.set()
+        self._wait_until_there()
+
     def die(self) -> None:
         """It does nothing any more."""
         self._is_dead = True
@@ -57,19 +65,22 @@ class PausedWrite:
         known = self._times()
         self._end = pool.submit(work, Table(self._ref, LocalEngine(threads=1)))
         self._end.add_done_callback(lambda _: self._reached.set())
+        self._wait_until_there()
+        (self.instant,) = self._times() - known
+
+    def _wait_until_there(self) -> None:
         assert self._reached.wait(_DEADLINE_S), "it gets nowhere"
         if self._end.done():
             raise AssertionError(f"it never came to {self._point}") from self._end.exception()
-        (self.instant,) = self._times() - known
 
     def _times(self) -> set[InstantTime]:
         return {instant.requested_time for instant in self._ref.load_timeline()}
 
     def _before(self, verb: str, path: str) -> None:
-        verb_to_pause, part = self._point
-        if verb == verb_to_pause and re.search(part, path) and not self._go.is_set():
+        (verb_to_pause, part), go = self._point, self._go
+        if verb == verb_to_pause and re.search(part, path) and not go.is_set():
             self._reached.set()
-            self._go.wait(_DEADLINE_S)
+            go.wait(_DEADLINE_S)
         if self._is_dead:
             raise PowerCut
 
