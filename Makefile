@@ -10,7 +10,10 @@ SHARED := -n2 --dist worksteal
 # Not even imported by targets that run none of their tests.
 ELSEWHERE := $(addprefix --ignore=tests/,cluster compat)
 SLOW := $(addprefix --ignore=tests/,fuzz processes sim concurrency/test_locks_processes.py \
-	oracle/test_model.py write/test_index_histories.py write/test_merge_memory.py)
+	oracle/test_model.py write/test_index_histories.py write/test_merge_memory.py life \
+	oracle/test_ours.py table/test_pieces.py cli/test_services.py \
+	$(addprefix services/test_,clustering.py clustering_life.py compaction.py log_compaction.py \
+	upkeep.py clean.py archive.py restore.py))
 SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
