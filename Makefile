@@ -11,7 +11,8 @@ SHARED := -n2 --dist worksteal
 ELSEWHERE := $(addprefix --ignore=tests/,cluster compat)
 SLOW := $(addprefix --ignore=tests/,fuzz processes sim concurrency/test_locks_processes.py \
 	oracle/test_model.py write/test_index_histories.py write/test_merge_memory.py life \
-	oracle/test_ours.py table/test_pieces.py cli/test_services.py \
+	oracle/test_ours.py table/test_pieces.py cli/test_services.py write/test_merging.py \
+	cli/test_lock.py concurrency/test_write_markers.py \
 	$(addprefix services/test_,clustering.py clustering_life.py compaction.py log_compaction.py \
 	upkeep.py clean.py archive.py restore.py))
 SEED ?= $(shell date +%s)
@@ -43,7 +44,7 @@ test-cluster: $(READY) ## Break executors, tasks and drivers of a real Spark clu
 	$(PYTEST) -m cluster
 
 test-fast: $(READY) ## Run the tests that need no server and little time
-	$(PYTEST) $(APART) -q -m "not server and not spark and not nightly" $(ELSEWHERE) $(SLOW)
+	$(PYTEST) -n2 --dist worksteal -q -m "not server and not spark and not nightly" $(ELSEWHERE) $(SLOW)
 
 test-nightly: fuzz ## Run what is too long for CI: broken files, more kills, more runs of the simulator (SEED=n)
 	$(PYTEST) $(APART) -m nightly

@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 import hoodoo
 
+pytestmark = pytest.mark.spark
+
 SCHEMA = "id long, v long"
 
 
