@@ -420,8 +420,8 @@ def test_error_names_instants_owners_and_file_groups() -> None:
     named = ", ".join(str(g) for g in where[:3])
     assert str(error) == (
         f"write {at(50)} conflicts with deltacommit {at(60)} "
-        f"(WRITE by nightly on node7, process 4711): it wrote to {named} and 2 more; "
-        f"replacecommit {at(61)} (CLUSTERING by console on node1): it replaced {where[0]}. "
+        f"(WRITE by nightly on node7, process 4711): it writes to {named} and 2 more; "
+        f"replacecommit {at(61)} (CLUSTERING by console on node1): it replaces {where[0]}. "
         "Nothing of it is visible: try again, or have that done by "
         "hoodie.write.num.retries.on.conflict.failures"
     )

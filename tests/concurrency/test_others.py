@@ -333,7 +333,7 @@ def test_conflict_error_names_owners(table: HandMade) -> None:
     assert [other.time for other in others] == [at(60)]
     assert asked == []
     mine = writer(Touch.APPEND, group(1), group(2))
-    with pytest.raises(WriteConflict, match=r"UPSERT by nightly on node7\): it wrote to") as info:
+    with pytest.raises(WriteConflict, match=r"UPSERT by nightly on node7\): it writes to") as info:
         refuse_conflicts(table.txn(), SIMPLE, mine, planned_on, owner_of)
     assert info.value.others == (at(60),)
     assert info.value.file_groups == (str(group(2)),)

@@ -122,7 +122,7 @@ def test_second_overwrite_of_an_empty_partition_conflicts(
     fleet = Fleet(kind)
     fleet.machine("first").table.insert(rows("other", k0=0))
     north = stall(fleet, lambda south: overwrite(south, theirs))
-    with pytest.raises(WriteConflict, match="it added rows in"):
+    with pytest.raises(WriteConflict, match="it adds rows in"):
         overwrite(north, mine)
     found = fleet.machine("south").table.to_arrow(columns=["id"])["id"].to_pylist()
     assert found.count("k1") == 1

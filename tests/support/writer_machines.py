@@ -61,6 +61,8 @@ class Fleet:
             # What a write does is counted and cut off, without what comes after it.
             "hoodie.clean.automatic": False,
             "hoodie.archive.automatic": False,
+            # The younger of two writers gets to the gate first, in most tests.
+            "hoodie.write.concurrency.early.conflict.detection.enable": False,
             "hoodie.client.heartbeat.interval_in_ms": INTERVAL_MS,
             "hoodie.client.heartbeat.tolerable.misses": MISSES,
             **options,

@@ -183,9 +183,10 @@ def test_a_write_that_was_overtaken_is_not_published(tmp_path: Path) -> None:
 
         def map(self, task: Any, items: Any, **given: Any) -> Any:
             if "run_handle" in getattr(task, "__name__", ""):
-                hoodoo.open_table(table.uri).upsert(rows([1], "other", ts=2))
+                hoodoo.open_table(table.uri, late).upsert(rows([1], "other", ts=2))
             return super().map(task, items)
 
+    late = {"hoodie.write.concurrency.early.conflict.detection.enable": False}
     mine, engine = rows([1], "mine", ts=3), Overtaken(threads=1)
     with pytest.raises(WriteConflict, match="Nothing of it is visible"):
         operations.write(open_ref(table.uri), OperationType.UPSERT, mine, engine)

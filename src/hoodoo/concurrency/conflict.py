@@ -148,7 +148,7 @@ def find_replaced_groups(meeting: Meeting) -> Conflict | None:
     """A file group that is gone takes nothing more: it would come back, or be lost with it."""
     if not meeting.other.instant.is_completed:
         return None
-    return meeting.over("it replaced", theirs={Touch.REPLACE})
+    return meeting.over("it replaces", theirs={Touch.REPLACE})
 
 
 def find_concurrent_writes(meeting: Meeting) -> Conflict | None:
@@ -156,7 +156,7 @@ def find_concurrent_writes(meeting: Meeting) -> Conflict | None:
     mine, other = meeting.mine, meeting.other
     if mine.kind is not Kind.INGESTION or not other.is_completed(Kind.INGESTION):
         return None
-    return meeting.over("it wrote to", theirs=WRITES)
+    return meeting.over("it writes to", theirs=WRITES)
 
 
 def find_unseen_rows(meeting: Meeting) -> Conflict | None:
@@ -174,7 +174,7 @@ def find_unseen_rows(meeting: Meeting) -> Conflict | None:
         ),
         key=lambda group: (group.partition, group.file_id),
     )
-    return Conflict(other, "it added rows in", tuple(groups)) if groups else None
+    return Conflict(other, "it adds rows in", tuple(groups)) if groups else None
 
 
 def find_rows_left_behind(meeting: Meeting) -> Conflict | None:
@@ -182,7 +182,7 @@ def find_rows_left_behind(meeting: Meeting) -> Conflict | None:
     mine, other = meeting.mine, meeting.other
     if mine.kind is not Kind.CLUSTERING or not other.is_completed(Kind.INGESTION):
         return None
-    return meeting.over("it wrote to", theirs=WRITES)
+    return meeting.over("it writes to", theirs=WRITES)
 
 
 def find_rows_hidden_by_compaction(meeting: Meeting) -> Conflict | None:

@@ -18,8 +18,9 @@ class InProcessLock:
 
     keeps_queue = False
 
-    def __init__(self, env: Env, phase: str) -> None:
-        self._name = f"in_process {env.storage.uri}"
+    def __init__(self, env: Env, phase: str, *, name: str = "") -> None:
+        """`name` tells locks of one table apart; that of the table itself has none."""
+        self._name = f"in_process {env.storage.uri} {name}".rstrip()
         self._line = env.clock.line(self._name)
         self._env = env
         self._phase = phase

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from hashlib import sha1
 
 from hoodoo.concurrency.in_process import InProcessLock
 from hoodoo.concurrency.lease import LeaseLock, Terms
@@ -24,6 +25,7 @@ from hoodoo.config.concurrency import (
 )
 from hoodoo.errors import ConfigError, HoodooError, LockTimeout
 from hoodoo.model import paths
+from hoodoo.model.files import FileGroupId
 from hoodoo.table.ref import TableRef
 
 log = logging.getLogger("hoodoo.concurrency")
@@ -33,17 +35,22 @@ _SHORTEST_PART = 8
 _RENEWALS_PER_LEASE = 3
 
 
-def make_lock(ref: TableRef, purpose: str) -> Lock:
-    """The table's lock for one acquisition; `purpose` tells others what it is held for."""
+def make_lock(ref: TableRef, purpose: str, group: FileGroupId | None = None) -> Lock:
+    """The lock of the table, or of one of its file groups, for one acquisition.
+
+    `purpose` tells others what it is held for.
+    """
     match ref.config.get(LOCK_PROVIDER):
         case LockProvider.STORAGE:
-            return LeaseLock(ref.env, lease_terms(ref), purpose)
+            terms = group_terms(ref, group) if group else lease_terms(ref)
+            return LeaseLock(ref.env, terms, purpose)
         case LockProvider.FILESYSTEM:
-            return LeaseLock(ref.env, file_terms(ref), purpose)
+            terms = group_terms(ref, group) if group else file_terms(ref)
+            return LeaseLock(ref.env, terms, purpose)
         case LockProvider.ZOOKEEPER | LockProvider.ZOOKEEPER_IMPLICIT:
-            return ZooKeeperLock(ref.env, find_lock_place(ref), purpose)
+            return ZooKeeperLock(ref.env, find_lock_place(ref, group), purpose)
         case LockProvider.IN_PROCESS:
-            return InProcessLock(ref.env, purpose)
+            return InProcessLock(ref.env, purpose, name=str(group or ""))
 
 
 def lock_place(ref: TableRef) -> str:
@@ -84,17 +91,25 @@ def file_terms(ref: TableRef) -> Terms:
     )
 
 
-@contextmanager
-def hold_lock(ref: TableRef, purpose: str) -> Iterator[Lock]:
-    """The table's lock, held; waits for it, and raises `LockTimeout` when that takes too long.
+def group_terms(ref: TableRef, group: FileGroupId) -> Terms:
+    """The lease of one file group; its partition and file id may be too long for a name."""
+    lease = lease_terms(ref)
+    name = sha1(str(group).encode()).hexdigest()
+    return Terms(f"{paths.GROUP_LOCKS}/{name}", lease.validity_ms, lease.renew_ms, is_deleted=True)
 
+
+@contextmanager
+def hold_lock(ref: TableRef, purpose: str, group: FileGroupId | None = None) -> Iterator[Lock]:
+    """The lock of the table, or of a file group, held; waits for it.
+
+    Raises `LockTimeout` when that takes too long.
     Order: the line of this process; the lock; the caller's work; both given back.
     Crash: a lease or a session ends by itself.
     """
     clock, wait_s = ref.env.clock, ref.config.get(LOCK_WAIT_MS) / 1000
-    lock = make_lock(ref, purpose)
+    lock = make_lock(ref, purpose, group)
     began = clock.monotonic()
-    line = clock.line(f"lock {ref.uri}")
+    line = clock.line(f"lock {ref.uri}" if group is None else f"lock {ref.uri} {group}")
     if not line.enter(wait_s):
         raise _make_timeout(ref, lock.holder(), purpose)
     try:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
+from typing import Protocol
 
 from hoodoo.config.concurrency import MarkerType
 from hoodoo.env import Env
@@ -43,6 +44,15 @@ class Markers:
         APPEND (tables below version 8) names a file slice, not a file that was new.
         """
         return frozenset(m.data_file for m in self.files if m.kind is not MarkerKind.APPEND)
+
+
+class Announcer(Protocol):
+    """Whom tasks give their markers to, if not to the store; pickles to executors."""
+
+    def announce(
+        self, env: Env, instant: InstantTime, markers: Sequence[MarkerName], *, number: int
+    ) -> None:
+        """Tell of data files as `announce` does. Raises `EarlyConflict` if the write is lost."""
 
 
 def announce(
@@ -97,7 +107,7 @@ def load_markers(env: Env, instant: InstantTime) -> Markers:
             foreign += (f"{entry.path}: {text}" for text in batch.unreadable)
         elif name != codec.TYPE_FILE and not _is_checksum(name):
             foreign.append(entry.path)
-    wrong = {marker for marker in markers if not _is_of(marker, instant)}
+    wrong = {marker for marker in markers if not is_marker_of(marker, instant)}
     foreign += (f"{directory}: {marker}" for marker in wrong)
     if foreign:
         log.warning("foreign_markers time=%s found=%s", instant, sorted(foreign))
@@ -117,7 +127,7 @@ def _read_batch(env: Env, path: str) -> codec.Batch:
         return codec.Batch(())
 
 
-def _is_of(marker: MarkerName, instant: InstantTime) -> bool:
+def is_marker_of(marker: MarkerName, instant: InstantTime) -> bool:
     """Whether a marker announces a data file of the instant: others are not its to delete."""
     segments = marker.data_file.split("/")
     if segments[0] == META or any(segment in ("", ".", "..") for segment in segments):

@@ -8,8 +8,10 @@ timeline that is neither completed nor archived now was taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from hoodoo.concurrency.conflict import (
     Kind,
@@ -27,9 +29,10 @@ from hoodoo.env import Env
 from hoodoo.errors import FormatError, naming
 from hoodoo.format import timeline as codec
 from hoodoo.model.commit import CommitMetadata
-from hoodoo.model.files import DataFile, parse_data_file
+from hoodoo.model.files import DataFile, FileGroupId, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
-from hoodoo.model.paths import TimelinePaths
+from hoodoo.model.names import FileId
+from hoodoo.model.paths import PartitionPath, TimelinePaths
 from hoodoo.model.plan import CompactionPlan, RequestedReplaceMetadata
 from hoodoo.model.plan_terms import read_terms
 from hoodoo.timeline.load import read_commit, read_metadata, read_plan
@@ -42,7 +45,10 @@ if TYPE_CHECKING:
 WRITER_KEY = "hoodoo.writer"
 """The key of a commit's extra metadata that says who made it, for people to read."""
 
-_PENDING_KINDS = {
+REPLACES_KEY = "hoodoo.replaces"
+"""The key of a workload profile's extra metadata that names the file groups to be taken out."""
+
+PENDING_KINDS = {
     Action.COMMIT: Kind.INGESTION,
     Action.DELTA_COMMIT: Kind.INGESTION,
     Action.REPLACE_COMMIT: Kind.INGESTION,
@@ -52,6 +58,31 @@ _PENDING_KINDS = {
 }
 
 _PLAN_KINDS = (Kind.COMPACTION, Kind.LOG_COMPACTION, Kind.CLUSTERING)
+
+
+class View(Protocol):
+    """The timeline at one moment, and where to read what its instants say.
+
+    A `Txn` is one that does not change meanwhile.
+    """
+
+    @property
+    def env(self) -> Env: ...
+
+    @property
+    def paths(self) -> TimelinePaths: ...
+
+    @property
+    def timeline(self) -> Timeline: ...
+
+
+@dataclass(frozen=True, slots=True)
+class UnlockedView:
+    """The timeline as it was when it was loaded; its instants move on."""
+
+    env: Env
+    paths: TimelinePaths
+    timeline: Timeline
 
 
 def refuse_conflicts(
@@ -76,11 +107,12 @@ def refuse_conflicts(
 
 
 def load_others(
-    txn: Txn, strategy: ConflictStrategy, mine: Mine, planned_on: Timeline
+    txn: View, strategy: ConflictStrategy, mine: Mine, planned_on: Timeline
 ) -> list[Other]:
     """What others did since `planned_on`: completed ones by completion time, then pending ones.
 
-    Needs: a Txn, so that nobody completes or archives an instant meanwhile.
+    Needs: a Txn, so that nobody completes or archives an instant meanwhile. Who only wants to know
+    early may ask without one; then an instant that moves on meanwhile is `NotFound`.
     Order: archived timeline, only if commits have left the active one; metadata of each commit
     completed since; plans of pending instants that a rule looks at.
     A table service that was planned by someone else passes `timeline.ended_until(its time)`.
@@ -94,7 +126,7 @@ def load_others(
             done.append(_describe_commit(instant, read_commit(txn.env, txn.paths, instant)))
     others += sorted(done, key=lambda other: other.instant.ended_at)
     for instant in txn.timeline.pending:
-        kind = _PENDING_KINDS.get(instant.action)
+        kind = PENDING_KINDS.get(instant.action)
         if kind is None or instant.requested_time == mine.time:
             continue
         if may_matter(strategy, mine, instant, kind):
@@ -104,7 +136,7 @@ def load_others(
 
 def load_other(env: Env, where: TimelinePaths, instant: Instant) -> Other | None:
     """What an instant of the active timeline does to the table; None if it does not write data."""
-    kind = _PENDING_KINDS.get(instant.action)
+    kind = PENDING_KINDS.get(instant.action)
     if instant.is_completed and instant.action.writes_data:
         return _describe_commit(instant, read_commit(env, where, instant))
     if instant.is_pending and kind is not None:
@@ -163,6 +195,8 @@ def _describe_pending(env: Env, where: TimelinePaths, instant: Instant, kind: Ki
             touches = dict.fromkeys(plan.file_groups(), Touch.REWRITE)
         case CommitMetadata():
             touches = dict.fromkeys(plan.file_groups(), Touch.REWRITE)
+            replaced = {*plan.replaced_file_groups(), *_decode_replaces(plan)}
+            touches.update(dict.fromkeys(replaced, Touch.REPLACE))
             operation = plan.operation_type or operation
         case _:
             touches = {}
@@ -170,10 +204,26 @@ def _describe_pending(env: Env, where: TimelinePaths, instant: Instant, kind: Ki
     return Other(instant, kind, operation, touches, is_cancellable=is_cancellable)
 
 
+def encode_replaces(replaced: Mapping[PartitionPath, tuple[FileId, ...]]) -> dict[str, str]:
+    """What the workload profile of an overwrite says of the file groups that it takes out."""
+    return {REPLACES_KEY: json.dumps(replaced, sort_keys=True)} if replaced else {}
+
+
+def _decode_replaces(profile: CommitMetadata) -> Iterator[FileGroupId]:
+    text = profile.extra_metadata.get(REPLACES_KEY)
+    if text is None:
+        return
+    try:
+        for partition, file_ids in json.loads(text).items():
+            yield from (FileGroupId(PartitionPath(partition), FileId(each)) for each in file_ids)
+    except (ValueError, AttributeError, TypeError):
+        raise FormatError(f"{REPLACES_KEY} in its extra metadata names no file groups") from None
+
+
 # -- the archived timeline ----------------------------------------------------------------------
 
 
-def _load_history(txn: Txn, planned_on: Timeline) -> list[ArchivedInstant]:
+def _load_history(txn: View, planned_on: Timeline) -> list[ArchivedInstant]:
     """Commits of the old timeline, and those completed since, that are archived now."""
     if not _may_have_archived(txn.timeline, planned_on):
         return []
@@ -192,7 +242,7 @@ def _load_history(txn: Txn, planned_on: Timeline) -> list[ArchivedInstant]:
     ]
 
 
-def _describe_archived(txn: Txn, archived: ArchivedInstant) -> Other:
+def _describe_archived(txn: View, archived: ArchivedInstant) -> Other:
     time, action = archived.requested_time, archived.action
     instant = Instant(time, action, State.COMPLETED, archived.completion_time)
     with naming(f"{txn.paths.history}, {instant}"):

@@ -8,9 +8,7 @@ The node lives as long as the session of the process that made it. The holder ma
 within the *publish budget* after it sent the last request that showed its node to be there, and
 only while it is connected in the same session. The budget is a quarter of the session's length,
 at most 5 s; the server hears of us later than we send, and ends a session only after a silence of
-its whole length: long after the budget is over.
-
-A process has one connection to a list of servers, which all its tables share.
+its whole length: long after the budget is over. All tables of a process share one connection.
 """
 
 from __future__ import annotations
@@ -36,6 +34,7 @@ from hoodoo.config.concurrency import (
 from hoodoo.env import Env
 from hoodoo.errors import ConfigError, LeaseLost, LockTimeout
 from hoodoo.format.xxhash import xxh64
+from hoodoo.model.files import FileGroupId
 from hoodoo.table.ref import TableRef
 
 log = logging.getLogger("hoodoo.concurrency")
@@ -61,21 +60,21 @@ def publish_budget_ms(session_ms: int) -> int:
     return min(session_ms // 4, _PUBLISH_MOST_MS)
 
 
-def find_lock_place(ref: TableRef) -> Place:
-    """The place of a table's lock by its settings. Raises `ConfigError`."""
+def find_lock_place(ref: TableRef, group: FileGroupId | None = None) -> Place:
+    """The place of the lock of a table, or of a file group; Apache Hudi has the same."""
     config = ref.config
     url = config.get(ZOOKEEPER_URL)
     if url is None:
         reason = "the hosts of ZooKeeper are needed for a zookeeper lock"
         raise ConfigError(key=ZOOKEEPER_URL.name, value=url, reason=reason)
     if config.get(LOCK_PROVIDER) is LockProvider.ZOOKEEPER_IMPLICIT:
-        path = f"/tmp/{xxh64(ref.uri.encode()):016X}/lock_key"
+        path = f"/tmp/{xxh64(ref.uri.encode()):016X}/{group or 'lock_key'}"
     else:
         base = config.get(ZOOKEEPER_BASE_PATH)
         if base is None:
             reason = "where lock nodes live; or use the provider zookeeper_implicit_base_path"
             raise ConfigError(key=ZOOKEEPER_BASE_PATH.name, value=base, reason=reason)
-        path = f"{base}/{config.get(ZOOKEEPER_LOCK_KEY) or ref.properties.name}"
+        path = f"{base}/{group or config.get(ZOOKEEPER_LOCK_KEY) or ref.properties.name}"
     return Place(
         _add_ports(url, config.get(ZOOKEEPER_PORT)),
         "/" + "/".join(part for part in path.split("/") if part),

@@ -88,14 +88,6 @@ SERVICES: tuple[Rules, ...] = (
     tuning("hoodie.record.index.", "input.storage.level update.partition.path use.caching"),
     tuning("hoodie.expression.index.", "function range.metadata.storage.level type"),
     tuning("hoodie.", "index.name table.index.defs.path table.secondary.indexes.metadata"),
-    not_built(
-        "early conflict detection", "hoodie.write.concurrency.early.conflict.detection.enable"
-    ),
-    tuning(
-        "hoodie.write.concurrency.",
-        "async.conflict.detector.initial_delay_ms async.conflict.detector.period_ms "
-        "early.conflict.check.commit.conflict early.conflict.detection.strategy",
-    ),
     tuning("hoodie.table.services.incremental.enabled"),
     tuning("hoodie.fail.writes.on.inline.table.service.exception"),
     not_built("table service manager", "hoodie.table.service.manager.enabled"),

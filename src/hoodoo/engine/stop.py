@@ -27,6 +27,11 @@ class Stop:
         for callback in callbacks:
             callback()
 
+    @property
+    def error(self) -> HoodooError | None:
+        """What the work is to end with; None while it may go on."""
+        return self._error
+
     def check(self) -> None:
         """Raise the error if the end was requested."""
         if self._error is not None:

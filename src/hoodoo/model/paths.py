@@ -25,6 +25,9 @@ COMPLETIONS = f"{OWN}/completion"
 FINALS = f"{OWN}/finalize"
 PROBES = f"{OWN}/probes"
 SWEEPS = f"{OWN}/sweeps"
+BLOOMS = f"{OWN}/blooms"
+STOPS = f"{OWN}/stops"
+GROUP_LOCKS = ".hoodie/.locks/file_groups"
 PARTITION_METADATA = ".hoodie_partition_metadata"
 HISTORY_VERSION = "_version_"
 PLACEHOLDER = ".hoodoo"
@@ -101,6 +104,16 @@ def completion(instant: InstantTime, epoch: int, handle: str) -> str:
 def final(instant: InstantTime) -> str:
     """The file that tells tasks that their write goes on without them."""
     return f"{FINALS}/{instant}"
+
+
+def group_bloom(instant: InstantTime) -> str:
+    """The filter of the file groups that a write touches."""
+    return f"{BLOOMS}/{instant}"
+
+
+def stop(instant: InstantTime) -> str:
+    """The note by which a task of a write tells the others that it has failed."""
+    return f"{STOPS}/{instant}"
 
 
 def leftovers(instant: InstantTime) -> str:

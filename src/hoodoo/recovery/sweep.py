@@ -124,7 +124,7 @@ def _has_candidates(traces: Traces) -> bool:
     """Whether there is anything that goes once it is old enough."""
     dated = (
         *(traces.notes, traces.finals, traces.staged, traces.probes, traces.completions),
-        traces.cancels,
+        *(traces.cancels, traces.blooms, traces.stops, traces.group_locks),
     )
     ended = (_is_over(traces, time) for time in traces.marked | set(traces.heartbeats))
     return any(dated) or any(ended)
@@ -225,6 +225,12 @@ def _find_old_paths(facts: _Facts) -> Iterator[str]:
     traces = facts.traces
     for entry in traces.completions:
         if facts.is_settled(_instant_of(entry)):
+            yield entry.path
+    for instant, entry in (*traces.blooms.items(), *traces.stops.items()):
+        if facts.is_settled(instant):
+            yield entry.path
+    for entry in traces.group_locks:
+        if facts.is_old(entry, expiries=_ROUNDS):  # a task died over it
             yield entry.path
     for instant, entry in traces.cancels.items():
         if facts.is_settled(instant) and facts.is_old(entry):

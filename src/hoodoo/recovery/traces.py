@@ -34,7 +34,10 @@ class Traces:
     notes: Mapping[InstantTime, ObjectInfo]
     cancels: Mapping[InstantTime, ObjectInfo]
     aborted: Mapping[InstantTime, ObjectInfo]
+    blooms: Mapping[InstantTime, ObjectInfo]
+    stops: Mapping[InstantTime, ObjectInfo]
     staged: Sequence[ObjectInfo]
+    group_locks: Sequence[ObjectInfo]
     probes: Sequence[ObjectInfo]
     latest_ms: int
     """The newest modification time of all: the store's clock is not behind it."""
@@ -54,7 +57,10 @@ def load_traces(env: Env, where: TimelinePaths) -> Traces:
         notes=dict(_select_by_name(entries, paths.SWEEPS)),
         cancels=dict(_select_by_name(entries, paths.CANCELS)),
         aborted=dict(_select_by_name(entries, paths.ABORTED)),
+        blooms=dict(_select_by_name(entries, paths.BLOOMS)),
+        stops=dict(_select_by_name(entries, paths.STOPS)),
         staged=_select_directory(entries, paths.STAGED),
+        group_locks=_select_directory(entries, paths.GROUP_LOCKS),
         probes=_select_directory(entries, paths.PROBES),
         latest_ms=max((entry.modified_ms for entry in entries), default=0),
     )

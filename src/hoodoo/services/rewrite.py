@@ -19,7 +19,6 @@ from hoodoo.concurrency.gate import publish
 from hoodoo.concurrency.markers import delete_markers
 from hoodoo.concurrency.others import WRITER_KEY
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.engine.engine import Engine
 from hoodoo.engine.stop import Stop
 from hoodoo.errors import (
@@ -49,6 +48,7 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.recovery.cancel import execute_cancel, request_cancel
 from hoodoo.recovery.recover import abandon
+from hoodoo.services.early import detect_conflicts, strategy_of
 from hoodoo.services.pending import OwnedPlan, own_plan
 from hoodoo.table.read_rule import build_read_rule
 from hoodoo.table.ref import TableRef
@@ -148,7 +148,8 @@ def run_rewrite(
     run = _Run(ref, service, owned, engine, progress)
     with _watch(run):
         try:
-            completed, stats = _write_and_commit(run)
+            with detect_conflicts(ref, owned, service.kind, run.stop):
+                completed, stats = _write_and_commit(run)
         except BaseException as error:
             _end_failed_attempt(run, error)
             raise
@@ -261,7 +262,7 @@ def _commit(run: _Run[T], stats: Sequence[WriteStat], schema_json: str) -> Insta
     ref, owned, service = run.ref, run.owned, run.service
     metadata = _metadata(ref, owned, service, stats, schema_json)
     mine = Mine(owned.time, service.kind, collect_touches(metadata))
-    strategy = ConflictStrategy.PREFER_WRITER if owned.terms.is_cancellable else None
+    strategy = strategy_of(ref, owned)
 
     def prepare_metadata() -> CommitMetadata:
         reopen_for_writing(ref)

@@ -6,9 +6,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from hoodoo.concurrency.conflict import Mine, Other
+from hoodoo.concurrency.early import Detection, refuse_peers
 from hoodoo.concurrency.gate import Attempt
 from hoodoo.concurrency.heartbeat import open_instant, read_heartbeat
-from hoodoo.concurrency.others import refuse_conflicts
+from hoodoo.concurrency.others import encode_replaces, refuse_conflicts
+from hoodoo.concurrency.peers import find_live_writes, find_writes, load_peers
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import CONFLICT_STRATEGY, ConflictStrategy
 from hoodoo.errors import NotFound
@@ -41,6 +43,8 @@ class BegunWrite:
 
     attempt: Attempt
     assignment: Assignment
+    peers: tuple[InstantTime, ...] = ()
+    """Older writes that were in progress when this one began."""
 
     @property
     def time(self) -> InstantTime:
@@ -54,9 +58,11 @@ class BegunWrite:
 def begin(ref: TableRef, assignment: Assignment) -> BegunWrite:
     """Take an instant for a planned write.
 
-    A conflict that is there already is found here, before any file is written.
+    A conflict that is there already is found here, before any file is written; so is one that is
+    about to be, with an older write in progress. Raises `WriteConflict`, `EarlyConflict`.
 
-    Order: conflict check; heartbeat; requested file; inflight file with the workload profile.
+    Order: conflict check; older writes in progress, if there are any; heartbeat; requested file;
+    inflight file with the workload profile.
     Crash: a heartbeat without an instant, or a pending instant without files.
     """
     operation = assignment.operation
@@ -65,17 +71,38 @@ def begin(ref: TableRef, assignment: Assignment) -> BegunWrite:
     profile = CommitMetadata(
         partition_to_write_stats=by_partition(map(_planned_stat, assignment.writes)),
         operation_type=operation,
+        extra_metadata=encode_replaces(assignment.replaced),
     )
     with ExitStack() as undo:
         with transaction(ref, "begin") as txn:
             mine = assignment.describe_plan(new_time(txn))
             check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
+            peers = _find_peers(txn, ref, mine)
             time, heartbeat = open_instant(txn, ref, kind=operation.value.lower())
             undo.callback(heartbeat.stop)
             requested = transitions.request(txn, time, action, plan)
             inflight = transitions.start(txn, requested, profile)
         undo.pop_all()
-    return BegunWrite(Attempt(inflight, heartbeat), assignment)
+    return BegunWrite(Attempt(inflight, heartbeat), assignment, peers)
+
+
+def _find_peers(txn: Txn, ref: TableRef, mine: Mine) -> tuple[InstantTime, ...]:
+    """The writes in progress, all older than mine. Raises `EarlyConflict`.
+
+    Needs: a Txn. Whoever begins under the lock has its profile there for the next one: of two
+    writes of hoodoo's that plan to touch the same file group, the second never begins.
+    """
+    detection = Detection.of(ref)
+    if detection is None:
+        return ()
+    writes = find_writes(txn.timeline)
+    if not writes:
+        return ()
+    if detection.delay_ms:
+        return tuple(sorted(find_live_writes(ref, txn.timeline, writes)))
+    peers = load_peers(ref, txn.timeline, before=mine.time)
+    refuse_peers(conflict_strategy(ref), mine, peers)
+    return tuple(peer.time for peer in peers)
 
 
 def check_conflicts(

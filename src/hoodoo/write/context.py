@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hoodoo.concurrency.early import TaskCheck
+from hoodoo.concurrency.markers import Announcer
 from hoodoo.config.concurrency import MARKER_TYPE, MarkerType
 from hoodoo.config.write import (
     BLOOM_ENABLED,
@@ -30,7 +32,9 @@ class WriteContext:
 
     `by_key` is false for inserts: they add rows whatever keys are there. `epoch` counts the
     attempts at the instant. `repeats`: handles may run more than once, or outlive their write.
-    `write_id` is what ids of new file groups are derived from.
+    `write_id` is what ids of new file groups are derived from. `early`: what handles look for when
+    they announce files. `announcer`: who takes markers instead of the store. `has_stop_note`: a
+    handle that fails tells the others by a note.
     """
 
     ref: TableRef
@@ -42,6 +46,9 @@ class WriteContext:
     epoch: int = 1
     repeats: bool = False
     write_id: str = ""
+    early: TaskCheck | None = None
+    announcer: Announcer | None = None
+    has_stop_note: bool = False
 
     @property
     def marker_type(self) -> MarkerType:

@@ -19,8 +19,9 @@ from hoodoo.concurrency.resume import resume
 from hoodoo.config.tasks import SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.engine.engine import Engine
-from hoodoo.errors import CommitUnknown, HeartbeatLost, Unsupported
+from hoodoo.errors import CommitUnknown, HeartbeatLost, HoodooError, StorageError, Unsupported
 from hoodoo.index import index_of
+from hoodoo.model import paths
 from hoodoo.model.attempt import HeartbeatBody
 from hoodoo.model.commit import OperationType
 from hoodoo.model.instant import Instant
@@ -30,6 +31,8 @@ from hoodoo.rows.hashes import text_hashes
 from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
+from hoodoo.timeline.resolve_unknown import delete_surely
+from hoodoo.write.announce import leave_stop_note
 from hoodoo.write.assignment import Assignment, Target
 from hoodoo.write.begin import BegunWrite, begin
 from hoodoo.write.bulk import HASH, StreamTask, write_stream
@@ -82,7 +85,7 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> DetachedWrite:
     begun = begin(ref, assignment)
     heartbeat = begun.attempt.heartbeat
     heartbeat.stop()
-    context = build_context(ref, begun, repeats=True)
+    context = replace(build_context(ref, begun, repeats=True), has_stop_note=True)
     return DetachedWrite(begun.attempt.instant, heartbeat.body, assignment, context)
 
 
@@ -105,15 +108,22 @@ def write_rows(
 ) -> tuple[WriteStat, ...]:
     """Write one part of the rows, as users give them; `number` tells the parts apart.
 
-    The write counts as alive meanwhile, in however many processes this runs at once.
+    The write counts as alive meanwhile, in however many processes this runs at once. No process
+    spans the write that could stop it: a task that fails leaves a note, which the others look for
+    at each file.
 
-    Order: heartbeat; then that of `write_stream`.
+    Order: heartbeat; then that of `write_stream`; a note if it fails.
     Crash: as `write_stream`.
     """
     heartbeat = resume(write.ref, write.instant.requested_time, write.beat, phase="write")
     try:
         prepared = (_prepare_batch(write.context, batch) for batch in batches if batch.num_rows)
         return write_stream(StreamTask(write.context, number, attempt), prepared)
+    except StorageError:  # Spark tries again
+        raise
+    except HoodooError as error:
+        leave_stop_note(write.context, str(error))
+        raise
     finally:
         heartbeat.stop()
 
@@ -160,3 +170,7 @@ def abandon_detached(write: DetachedWrite) -> None:
     Whoever tried to commit it may not know how that ended: the head does.
     """
     abandon(write.ref, write.attempt())
+    try:
+        delete_surely(write.ref.env, paths.stop(write.instant.requested_time))
+    except StorageError as error:  # a sweep takes it
+        log.warning("stop_note_left time=%s error=%s", write.instant.requested_time, error)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from hoodoo.concurrency.early import TaskCheck
 from hoodoo.concurrency.markers import delete_markers
 from hoodoo.engine.engine import Engine
 from hoodoo.engine.stop import Stop
@@ -25,6 +26,7 @@ from hoodoo.write.assignment import Assignment
 from hoodoo.write.begin import BegunWrite, begin
 from hoodoo.write.commit import CommitResult, WriteTotals, commit
 from hoodoo.write.completion import delete_completions
+from hoodoo.write.detect import delete_bloom, detect_conflicts
 from hoodoo.write.finalize import finalize
 from hoodoo.write.handle import HandleTask, WriteContext, announce_all, run_handle
 from hoodoo.write.plan import PlannedWrite
@@ -93,10 +95,11 @@ def _write_and_commit(
     heartbeat = begun.attempt.heartbeat
     with phases.timed("write"):
         heartbeat.phase = "write"
-        context = build_context(ref, begun, repeats=engine.repeats)
         stop = Stop()
         heartbeat.on_loss = stop.request
-        stats = stage(context, stop)
+        with detect_conflicts(ref, begun, stop) as early:
+            context = build_context(ref, begun, repeats=engine.repeats, early=early)
+            stats = stage(context, stop)
     heartbeat.check()  # whoever lost the instant need not go on
     with phases.timed("finalize"):
         heartbeat.phase = "finalize"
@@ -114,6 +117,7 @@ def delete_markers_and_heartbeat(ref: TableRef, begun: BegunWrite, *, repeats: b
     """
     try:
         delete_markers(ref.env, begun.time)
+        delete_bloom(ref, begun)
         if repeats:
             delete_completions(ref.env, begun.time)
     except StorageError as error:
@@ -149,7 +153,9 @@ def read_previous_slices(
         yield write, read
 
 
-def build_context(ref: TableRef, begun: BegunWrite, *, repeats: bool) -> WriteContext:
+def build_context(
+    ref: TableRef, begun: BegunWrite, *, repeats: bool, early: TaskCheck | None = None
+) -> WriteContext:
     """What all handles of a write share, once it has its instant."""
     assignment, attempt = begun.assignment, begun.attempt.heartbeat.body
     full = with_meta_fields(assignment.schema)
@@ -164,4 +170,5 @@ def build_context(ref: TableRef, begun: BegunWrite, *, repeats: bool) -> WriteCo
         epoch=attempt.epoch,
         repeats=repeats,
         write_id=f"{begun.time}/{attempt.owner}",
+        early=early,
     )

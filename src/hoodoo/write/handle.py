@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.concurrency.markers import announce
 from hoodoo.config.concurrency import MarkerType
 from hoodoo.format.completion import Digest
 from hoodoo.model.file_group_write import FileGroupWrite, WriteKind
@@ -21,6 +20,7 @@ from hoodoo.model.stats import RuntimeStats, WriteStat
 from hoodoo.rows.merge import Changes
 from hoodoo.table.merged import find_deleted_keys
 from hoodoo.table.read_rule import SliceRead
+from hoodoo.write.announce import announce_files
 from hoodoo.write.base_files import BaseFiles, CopiedGroup
 from hoodoo.write.context import WriteContext
 from hoodoo.write.exactly_once import HandleOutput, write_once
@@ -90,8 +90,8 @@ def announce_all(tasks: Sequence[HandleTask]) -> list[HandleTask]:
     """
     if not tasks or tasks[0].context.marker_type is MarkerType.DIRECT:
         return list(tasks)
-    context, files = tasks[0].context, [_first_file(task) for task in tasks]
-    announce(context.ref.env, context.requested_time, files, type=context.marker_type)
+    files = [_first_file(task) for task in tasks]
+    announce_files(tasks[0].context, files)
     return [replace(task, announced=file) for task, file in zip(tasks, files, strict=True)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Self
 
-from hoodoo.concurrency.markers import announce
 from hoodoo.errors import AlreadyExists
 from hoodoo.format import partition_metadata
 from hoodoo.model.names import BaseFileName, LogFileName, MarkerKind, MarkerName, WriteToken
@@ -13,6 +12,7 @@ from hoodoo.model.names import write_token as token_of
 from hoodoo.model.paths import PARTITION_METADATA, PartitionPath, join
 from hoodoo.storage.storage import WriteStream
 from hoodoo.timeline.resolve_unknown import delete_surely
+from hoodoo.write.announce import announce_files
 from hoodoo.write.context import WriteContext
 
 _BATCHES_OF_A_HANDLE = 1_000  # more are possible, and collide with those of the next handle
@@ -57,13 +57,8 @@ class Outputs:
         """A new file to write to, once others can find it, should this writer die over it."""
         context, marker = self.context, MarkerName(join(partition, str(name)), kind)
         if marker != self._announced:
-            announce(
-                context.ref.env,
-                context.requested_time,
-                [marker],
-                type=context.marker_type,
-                number=1 + self.index * _BATCHES_OF_A_HANDLE + len(self._streams),
-            )
+            number = 1 + self.index * _BATCHES_OF_A_HANDLE + len(self._streams)
+            announce_files(context, [marker], number=number)
         stream = context.ref.env.storage.open_write(marker.data_file)
         self._streams[marker.data_file] = stream
         return stream

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from hoodoo.concurrency.peers import find_live_writes, find_writes
 from hoodoo.config.concurrency import CONFLICT_RETRIES
-from hoodoo.errors import WriteConflict
+from hoodoo.errors import EarlyConflict, StorageError, WriteConflict
 from hoodoo.model.commit import OperationType
 from hoodoo.recovery.recover import recover_before_write
 from hoodoo.table.options import refuse_options
@@ -18,6 +19,7 @@ log = logging.getLogger("hoodoo.write")
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
+_LONGEST_LOOK_S = 5.0
 
 
 def run_with_retries(
@@ -36,7 +38,27 @@ def run_with_retries(
                 raise
             retry += 1
             log.info("conflict retry=%d of=%d reason=%s", retry, retries, conflict)
+            if isinstance(conflict, EarlyConflict):
+                _wait_for(ref, conflict.others)
         pause_s = min(_FIRST_PAUSE_S * 2 ** (retry - 1), _LONGEST_PAUSE_S)
         # Those who met must not meet again.
         ref.env.clock.sleep(pause_s * (0.5 + ref.env.ids.jitter()))
         present = reopen_for_writing(ref)
+
+
+def _wait_for(ref: TableRef, others: Collection[str]) -> None:
+    """Wait until the writes that go first have ended, or died.
+
+    To plan before that would only meet them again.
+    """
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            timeline = ref.load_timeline()
+            writes = [write for write in find_writes(timeline) if write.requested_time in others]
+            if not find_live_writes(ref, timeline, writes):
+                return
+        except StorageError as error:
+            log.warning("winner_not_seen others=%s error=%s", others, error)
+        ref.env.clock.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_LOOK_S)

@@ -40,7 +40,10 @@ from hoodoo.timeline.head import read_content
 
 FOREIGN = "hudi"
 """How the names of processes begin that are another engine's."""
-_OWN = (paths.STAGED, paths.COMPLETIONS, paths.FINALS, paths.SWEEPS, paths.PROBES)
+_OWN = (
+    *(paths.STAGED, paths.COMPLETIONS, paths.FINALS, paths.SWEEPS, paths.PROBES),
+    *(paths.BLOOMS, paths.STOPS, paths.GROUP_LOCKS),
+)
 
 
 def check_always(truth: Truth) -> None:

@@ -52,6 +52,8 @@ OPTIONS: Mapping[str, object] = {
     "hoodie.parquet.bloom.filter.enabled": False,
     "hoodie.parquet.compression.codec": "uncompressed",
     "hoodie.write.num.retries.on.conflict.failures": 4,
+    # What the gate is for; scenarios of early detection switch it on.
+    "hoodie.write.concurrency.early.conflict.detection.enable": False,
     # Scenarios say themselves who compacts, cleans and archives.
     "hoodie.compact.inline": False,
     "hoodie.clean.automatic": False,
