@@ -20,6 +20,7 @@ from hoodoo.model.commit import OperationType
 from hoodoo.model.file_group_write import FileGroupWrite, Route
 from hoodoo.model.stats import WriteStat
 from hoodoo.spark.columns import DELETED, HASH, LABEL, PLACE, TASK, WRITE
+from hoodoo.spark.first_error import watch_for_errors
 from hoodoo.spark.packing import pack
 from hoodoo.spark.placement import leading_numbers
 from hoodoo.spark.session import describe_jobs, stoppable_jobs, translate_spark_errors
@@ -150,8 +151,9 @@ def write_routed(
         writes[task].append(planned)
     deletes = assignment.operation is OperationType.DELETE
     shared = spark.sparkContext.broadcast(StageTasks(context, writes, deletes, combine))
+    errors = watch_for_errors(spark.sparkContext, stop)
     stage_rows = routed.in_tasks(spark, tasks).mapInArrow(
-        lambda batches: write_file_groups(shared.value, batches), RESULTS
+        lambda batches: write_file_groups(shared.value, batches, errors.add), RESULTS
     )
     try:
         results = _collect_results(spark, stage_rows, context, stop)
@@ -171,7 +173,10 @@ def write_streamed(
 ) -> list[WriteStat]:
     """Write rows to new file groups where they are, without moving them."""
     shared = spark.sparkContext.broadcast(context)
-    stage_rows = frame.mapInArrow(lambda batches: write_bulk(shared.value, batches), RESULTS)
+    errors = watch_for_errors(spark.sparkContext, stop)
+    stage_rows = frame.mapInArrow(
+        lambda batches: write_bulk(shared.value, batches, errors.add), RESULTS
+    )
     try:
         results = _collect_results(spark, stage_rows, context, stop)
     finally:

@@ -8,7 +8,7 @@ returned rather than raised, so that Spark does not try again.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -82,12 +82,17 @@ class _Arriving:
         return merge.concatenate(self.parts)
 
 
-def write_file_groups(stage: StageTasks, batches: Iterable[Any]) -> Iterator[Any]:
-    """Run the handles of this task's file groups on the rows that came."""
+Report = Callable[[HoodooError], None]
+"""Tells the driver of an error at the end of the task, before those of the others."""
+
+
+def write_file_groups(stage: StageTasks, batches: Iterable[Any], report: Report) -> Iterator[Any]:
+    """Run the handles of this task's file groups on the rows that came, until one fails."""
     task = TaskContext.get()
     assert task is not None
     arrived = attempt(lambda: _group_by_write(stage, batches))
     if isinstance(arrived, HoodooError):
+        report(arrived)
         yield _encode_result(-1, Result(error=arrived))
         return
     for write, previous in stage.writes[task.partitionId()]:
@@ -103,15 +108,20 @@ def write_file_groups(stage: StageTasks, batches: Iterable[Any]) -> Iterator[Any
             )
             stats = attempt(partial(run_handle, handle))
             yield _encode_result(write.index, _build_result(stats, rows_of_write.digest.rows))
+            if isinstance(stats, HoodooError):
+                report(stats)
+                return
 
 
-def write_bulk(context: WriteContext, batches: Iterable[Any]) -> Iterator[Any]:
+def write_bulk(context: WriteContext, batches: Iterable[Any], report: Report) -> Iterator[Any]:
     """Write the rows of this task to new file groups, as they come."""
     task = TaskContext.get()
     assert task is not None
     stream = StreamTask(context, task.partitionId(), attempt=task.taskAttemptId())
     counted = _Counted(batches)
     stats = attempt(lambda: write_stream(stream, counted))
+    if isinstance(stats, HoodooError):
+        report(stats)
     yield _encode_result(stream.number, _build_result(stats, counted.rows))
 
 
