@@ -3,8 +3,8 @@
     HFile data   one whole HFile, without a version in front; header INSTANT_TIME and SCHEMA
     delete       keys that are deleted, each with the metadata table's partition as its path
 
-A commit writes one log file for each file group of a metadata table that it changes: an HFile block,
-a delete block, or the one and then the other. A file group begins with a log file that holds one
+A commit writes one log file for each file group of a metadata table that it changes: HFile block,
+delete block, or the one and then the other. A file group begins with a log file that holds one
 delete block without keys, so that it is there before it has records.
 """
 
