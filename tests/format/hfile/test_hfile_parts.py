@@ -19,6 +19,7 @@ from hoodoo.format.hfile.index import (
     encode_root,
 )
 from hoodoo.format.hfile.ranges import after_prefix
+from hoodoo.format.hfile.trailer import decode_file_info, encode_file_info
 from hoodoo.format.hfile.varint import (
     decode_hadoop,
     decode_message,
@@ -119,3 +120,12 @@ def test_blocks_lie_one_after_another():
 )
 def test_the_end_of_a_prefix(prefix, after):
     assert after_prefix(prefix) == after
+
+
+def test_file_info_round_trips_and_fills_its_block():
+    info = {b"a": b"1", b"": b"", b"long": bytes(300)}
+    payload = encode_file_info(info)
+    assert decode_file_info(payload) == info
+    for bad in (payload[:-1], payload + b"\0", b"PBUX" + payload[4:], b"", b"PBUF\x02\x10\x01"):
+        with pytest.raises(FormatError):
+            decode_file_info(bad)

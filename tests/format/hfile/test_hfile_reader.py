@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import struct
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -190,6 +191,42 @@ def test_other_kinds_of_keys_are_refused():
     deleted = data.replace(KEY_SUFFIX, KEY_SUFFIX[:-1] + b"\x08")
     with pytest.raises(FormatError, match="another kind than put"):
         open_bytes(deleted).read_all()
+
+
+def test_an_mvcc_is_refused():
+    data = numbered(3, codec=Codec.NONE)
+    at = data.index(b"value-1") + len(b"value-1")
+    with pytest.raises(FormatError, match="an entry with an mvcc"):
+        open_bytes(data[:at] + b"\1" + data[at + 1 :]).read_all()
+    for info in ({b"MAX_MEMSTORE_TS_KEY": bytes(7) + b"\1"}, {b"KEY_VALUE_VERSION": bytes(4)}):
+        with pytest.raises(UnsupportedVersion):
+            open_bytes(numbered(3, info=info))
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_payload_of_another_size_than_its_header_says_is_refused(codec):
+    data = numbered(1000, codec=codec)
+    (size,) = struct.unpack_from(">i", data, 12)
+    for wrong in (size - 1, size + 1, -1, 2**31 - 1):
+        damaged = data[:12] + struct.pack(">i", wrong) + data[16:]
+        with pytest.raises(CorruptBlock, match=r"bytes long|cannot become|contradict"):
+            open_bytes(damaged).read_all()
+
+
+def test_bytes_before_the_trailer_are_refused():
+    data = numbered(3)
+    with pytest.raises(FormatError, match="between the file info and the trailer"):
+        open_bytes(data[:-4096] + b"\0" + data[-4096:])
+
+
+def test_encrypted_files_are_refused():
+    data = numbered(3)
+    at = data.index(b'TRABLK"$') + 8
+    end = at + 1 + data[at]
+    key = b"\x6a\x01k"  # field 13, which takes the place of zeros
+    message = bytes([data[at] + len(key)]) + data[at + 1 : end] + key
+    with pytest.raises(UnsupportedVersion, match="encryption"):
+        open_bytes(data[:at] + message + data[end + len(key) :])
 
 
 def test_unknown_codecs_and_versions_are_refused():

@@ -127,6 +127,14 @@ def test_a_block_ends_before_the_entry_that_is_too_much():
     assert sizes(1) == [entry] * 4
 
 
+def test_a_data_block_tells_its_own_offset_as_that_of_the_one_before():
+    keys = pa.array([b"a", b"b", b"c"])
+    data = write_hfile(keys, keys, codec=Codec.NONE, block_size=1)
+    length = BLOCK_HEADER.size + blocks_of(data)[0] + 4
+    told = [BLOCK_HEADER.unpack_from(data, number * length)[3] for number in range(3)]
+    assert told == [-1, length, 2 * length]
+
+
 def test_entries_of_one_key_stay_in_one_block():
     keys, values = pa.array([b"a", b"b", b"b", b"b", b"c"]), pa.array([b"1"] * 5)
     sizes = blocks_of(write_hfile(keys, values, codec=Codec.NONE, block_size=1))
