@@ -126,6 +126,6 @@ def test_file_info_round_trips_and_fills_its_block():
     info = {b"a": b"1", b"": b"", b"long": bytes(300)}
     payload = encode_file_info(info)
     assert decode_file_info(payload) == info
-    for bad in (payload[:-1], payload + b"\0", b"PBUX" + payload[4:], b"", b"PBUF\x02\x10\x01"):
+    for bad in (payload[:-1], payload + b"\0", b"PBUX" + payload[4:], b"", b"PBUF\0" + payload[6:]):
         with pytest.raises(FormatError):
             decode_file_info(bad)
