@@ -15,6 +15,7 @@ import pyarrow.types as pt
 
 from hoodoo.errors import SchemaMismatch
 from hoodoo.format.avro_schema import AvroField, AvroType
+from hoodoo.format.unions import values_of_code
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -44,6 +45,8 @@ def _field(field: AvroField, values: pa.Array) -> list[pa.Array]:
     if not values.null_count:
         return [branch, *_value(field.type, values)]
     null = pa.scalar(bytes([2 * (1 - field.branch)]), pa.binary())
+    if values.null_count == len(values):
+        return [pa.repeat(null, len(values))]
     present = values.is_valid().to_numpy(zero_copy_only=False)
     dense = _join([branch, *_value(field.type, values.drop_null())])
     return [dense.take(pa.array(np.cumsum(present) - 1, mask=~present)).fill_null(null)]
@@ -57,6 +60,10 @@ def _value(type_: AvroType, values: pa.Array) -> list[pa.Array]:
             return [piece for field, child in children for piece in _field(field, child)]
         case "array" | "map":
             return _blocks(type_, values)
+        case "union":
+            return [_unions(type_, values)]
+        case "null":
+            return []
         case "int":
             return [_numbers(values.view(pa.int32()).to_numpy().astype(np.int64))]
         case "long":
@@ -80,6 +87,15 @@ def _value(type_: AvroType, values: pa.Array) -> list[pa.Array]:
             return [values.cast(pa.binary())]
     floats = values.to_numpy().astype(f"<f{type_.arrow.byte_width}", copy=False)
     return [_rows(np.ascontiguousarray(floats)[:, None].view(np.uint8))]
+
+
+def _unions(type_: AvroType, values: pa.Array) -> pa.BinaryArray:
+    joined, order = [], []
+    for code, branch in enumerate(type_.fields):
+        rows, chosen = values_of_code(values, code)
+        order.append(rows)
+        joined.append(_join([_numbers(np.full(len(rows), code)), *_value(branch.type, chosen)]))
+    return pa.concat_arrays(joined).take(pa.array(np.argsort(np.concatenate(order))))
 
 
 def _blocks(type_: AvroType, values: pa.Array) -> list[pa.Array]:
