@@ -43,12 +43,3 @@ def values_of_code(union: pa.Array, code: int) -> tuple[npt.NDArray[np.int64], p
     rows = (codes == code).nonzero()[0]
     return rows, union.field(code).take(pa.array(offsets[rows]))
 
-
-def take_rows(union: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
-    """The union's values at these rows; children are made anew, without what is not used."""
-    codes, offsets = codes_and_offsets(union)
-    codes, offsets = codes[rows], offsets[rows]
-    children = [
-        union.field(code).take(pa.array(offsets[codes == code])) for code in range(len(union.type))
-    ]
-    return dense_union(union.type, codes, children)

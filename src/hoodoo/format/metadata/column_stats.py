@@ -74,16 +74,14 @@ def encode_column_stats(stats: pa.Table, *, base_file: str | None = None) -> pa.
 
 
 def make_bounds(wrappers: Codes, values: dict[Wrapper, pa.Array]) -> pa.Array:
-    """Bounds in these wrappers; the values of each, in order of rows, are in `values`."""
+    """Bounds in these wrappers; what is inside, in order of rows, is in `values` by wrapper."""
     children = []
     for wrapper in Wrapper:
         field = BOUND[int(wrapper)].type
         if wrapper is Wrapper.NULL:
             children.append(pa.nulls(int(np.count_nonzero(wrappers == wrapper))))
         elif wrapper in values:
-            children.append(
-                pa.StructArray.from_arrays([values[wrapper].cast(field[0].type)], fields=[field[0]])
-            )
+            children.append(pa.StructArray.from_arrays([values[wrapper]], fields=[field[0]]))
         else:
             children.append(pa.nulls(0, field))
     return dense_union(BOUND, wrappers, children)
