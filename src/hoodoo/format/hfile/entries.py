@@ -1,0 +1,181 @@
+"""Entries of data blocks <-> Arrow arrays, without a Python loop over entries (layout: `layout`).
+
+Entries are a chain: only the lengths of one tell where the next begins. So blocks are cut into
+pieces at places that look like the start of an entry, and all pieces are walked at the same time,
+one entry of each at a step. The cuts are right if the walk of each piece ends where the next piece
+begins; if one does not, the blocks are walked without cuts.
+
+Rows and values are then elements of one Arrow array over the payload, whose offsets are the bounds
+of rows, suffixes, values and what lies between; `take` copies those that are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.errors import FormatError
+from hoodoo.format.hfile.layout import ENTRY_HEAD, KEY_OVERHEAD, KEY_SUFFIX
+
+BINARY = pa.large_binary()
+_PIECE = 1 << 14  # bytes; a step of a thousand pieces costs about the same as one of a hundred
+_LONGEST_GUESS = 256  # rows this long are found when looking for the start of an entry
+_SMALLEST = 8 + KEY_OVERHEAD + 1
+_PUT = 4
+
+_Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Keys and their values, two arrays of large binary of equal length, in order of keys."""
+
+    keys: pa.LargeBinaryArray
+    values: pa.LargeBinaryArray
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Entries]) -> Entries:
+        """The entries of all parts, one part after another."""
+        if not parts:
+            return cls(pa.array([], BINARY), pa.array([], BINARY))
+        keys = pa.concat_arrays([part.keys for part in parts])
+        return cls(keys, pa.concat_arrays([part.values for part in parts]))
+
+
+class Payloads:
+    """The entries of some data blocks; rows and values are copied out when asked for."""
+
+    def __init__(self, blocks: Sequence[bytes]) -> None:
+        data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
+        bounds = np.cumsum([0, *map(len, blocks)], dtype=np.int64)
+        starts = _chain(data, bounds)
+        self.firsts: _Places = np.searchsorted(starts, bounds[:-1])  # entry that begins each block
+        lengths = _gather(data, ">u8", starts)
+        key_lengths, value_lengths = lengths >> 32, lengths & 0xFFFFFFFF
+        row_lengths = _gather(data, ">u2", starts + 8)
+        values = starts + 8 + key_lengths
+        raw = np.frombuffer(data, dtype=np.uint8)
+        if np.any(row_lengths + KEY_OVERHEAD != key_lengths) or np.any(raw[values - 1] != _PUT):
+            raise FormatError("a key with a column family, or of another kind than put")
+        if np.any(raw[values + value_lengths]):
+            raise FormatError("an entry with an mvcc")
+        self._count = len(starts)
+        places = np.empty((self._count, 4), dtype=np.int64)
+        places[:, 0] = starts + ENTRY_HEAD
+        places[:, 1] = places[:, 0] + row_lengths
+        places[:, 2] = values
+        places[:, 3] = values + value_lengths
+        buffers = [None, pa.py_buffer(places), pa.py_buffer(data)]
+        self._parts = pa.LargeBinaryArray.from_buffers(BINARY, max(places.size - 1, 0), buffers)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def rows(self) -> pa.LargeBinaryArray:
+        """The key of each entry; refuses what is not sorted."""
+        rows = self._parts.take(pa.array(np.arange(0, 4 * self._count, 4)))
+        if len(rows) > 1 and not pc.all(pc.less_equal(rows[:-1], rows[1:])).as_py():
+            raise FormatError("the keys are not sorted")
+        return rows
+
+    def values(self, chosen: _Places | None = None) -> pa.LargeBinaryArray:
+        """The values of all entries, or of those `chosen` by their number."""
+        numbers = np.arange(self._count, dtype=np.int64) if chosen is None else chosen
+        return self._parts.take(pa.array(4 * numbers + 2))
+
+
+def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """The bytes of each entry; the array's data, end to end, are the payloads of the blocks."""
+    row_lengths, value_lengths = lengths_of(keys), lengths_of(values)
+    heads = np.empty(len(keys), dtype=[("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
+    heads["key"] = row_lengths + KEY_OVERHEAD
+    heads["value"] = value_lengths
+    heads["row"] = row_lengths
+    offsets = np.arange(len(keys) + 1, dtype=np.int64) * ENTRY_HEAD
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(heads.tobytes())]
+    head = pa.LargeBinaryArray.from_buffers(BINARY, len(keys), buffers)
+    suffix, mvcc, nothing = (pa.scalar(part, BINARY) for part in (KEY_SUFFIX, b"\0", b""))
+    return pc.binary_join_element_wise(head, keys, suffix, values, mvcc, nothing)
+
+
+def lengths_of(array: pa.LargeBinaryArray) -> _Places:
+    """The length of each element."""
+    return np.asarray(np.diff(offsets_of(array)))
+
+
+def offsets_of(array: pa.LargeBinaryArray) -> _Places:
+    """Where each element begins in the data of an array, and the last one ends."""
+    if len(array) == 0:
+        return np.zeros(1, dtype=np.int64)
+    offsets = np.frombuffer(array.buffers()[1], dtype=np.int64)
+    return offsets[array.offset : array.offset + len(array) + 1]
+
+
+def _gather(data: bytes, type_: str, places: _Places) -> npt.NDArray[np.int64]:
+    """The number at each of these places, which need not be aligned."""
+    size = int(type_[-1])
+    numbers: Any = np.ndarray((max(len(data) - size + 1, 0),), type_, data, strides=(1,))
+    return np.asarray(numbers[places].astype(np.int64))
+
+
+def _chain(data: bytes, bounds: _Places) -> _Places:
+    """Where the entries begin of blocks that begin and end at `bounds`, none of them empty."""
+    pieces = _guess_pieces(data, bounds)
+    starts = _walk(data, pieces) if len(pieces) > len(bounds) else None
+    if starts is None:
+        starts = _walk(data, bounds)
+    if starts is None:
+        raise FormatError("entries that do not fill their block")
+    return starts
+
+
+def _walk(data: bytes, bounds: _Places) -> _Places | None:
+    """Where entries begin, if every piece between two bounds is a chain that ends at its end."""
+    places, ends = bounds[:-1], bounds[1:]
+    if np.any(ends - places < _SMALLEST):
+        return None
+    pieces = np.arange(len(places))
+    counts = np.zeros(len(places), dtype=np.int64)
+    steps: list[tuple[_Places, _Places]] = []
+    while len(places):
+        steps.append((pieces, places))
+        lengths = _gather(data, ">u8", places)
+        key_lengths = lengths >> 32
+        places = places + (9 + key_lengths + (lengths & 0xFFFFFFFF))
+        left = ends - places
+        if np.any(key_lengths < KEY_OVERHEAD) or np.any((left < _SMALLEST) & (left != 0)):
+            return None
+        if not np.all(left):
+            counts[pieces[left == 0]] = len(steps)
+            going = left != 0
+            pieces, places, ends = pieces[going], places[going], ends[going]
+    firsts = np.cumsum(counts) - counts
+    starts = np.empty(int(counts.sum()), dtype=np.int64)
+    for step, (pieces, places) in enumerate(steps):
+        starts[firsts[pieces] + step] = places
+    return starts
+
+
+def _guess_pieces(data: bytes, bounds: _Places) -> _Places:
+    """The bounds, and between them places that look like the start of an entry."""
+    cuts = np.arange(_PIECE, len(data), _PIECE)
+    found = (data.find(KEY_SUFFIX, cut, cut + _PIECE) for cut in cuts.tolist())
+    suffixes = np.fromiter(found, dtype=np.int64)
+    suffixes = suffixes[suffixes > _LONGEST_GUESS + ENTRY_HEAD]
+    if len(suffixes) == 0:
+        return bounds
+    rows = np.arange(_LONGEST_GUESS)
+    places = suffixes[:, None] - rows - ENTRY_HEAD
+    fits = _gather(data, ">u4", places) == rows + KEY_OVERHEAD
+    fits &= _gather(data, ">u2", places + 8) == rows
+    some = np.flatnonzero(fits.any(axis=1))
+    return np.union1d(bounds, places[some, fits[some].argmax(axis=1)])
