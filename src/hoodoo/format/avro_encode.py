@@ -32,6 +32,11 @@ def encode_batch(record: AvroType, batch: pa.RecordBatch) -> pa.BinaryArray:
     return _join(_value(record, batch.to_struct_array()))
 
 
+def decimal_bytes(decimals: pa.Decimal128Array) -> pa.BinaryArray:
+    """Unscaled values, big endian, in as few bytes as possible."""
+    return _trim(_big_endian(decimals))
+
+
 def _join(pieces: list[pa.Array]) -> pa.BinaryArray:
     return pc.binary_join_element_wise(*pieces, _NOTHING)
 

@@ -22,7 +22,9 @@ def codes_and_offsets(union: pa.Array) -> tuple[Codes, Offsets]:
     return np.frombuffer(codes, dtype=np.int8)[rows], np.frombuffer(offsets, dtype=np.int32)[rows]
 
 
-def dense_union(type_: pa.DataType, codes: npt.NDArray[np.integer], children: Sequence[pa.Array]) -> pa.Array:
+def dense_union(
+    type_: pa.DataType, codes: npt.NDArray[np.integer], children: Sequence[pa.Array]
+) -> pa.Array:
     """A union whose codes count its fields; each child holds the values of its code, in order."""
     offsets = np.zeros(len(codes), np.int32)
     for code in range(len(children)):
@@ -42,4 +44,3 @@ def values_of_code(union: pa.Array, code: int) -> tuple[npt.NDArray[np.int64], p
     codes, offsets = codes_and_offsets(union)
     rows = (codes == code).nonzero()[0]
     return rows, union.field(code).take(pa.array(offsets[rows]))
-

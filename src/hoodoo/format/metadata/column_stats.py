@@ -87,7 +87,9 @@ def make_bounds(wrappers: Codes, values: dict[Wrapper, pa.Array]) -> pa.Array:
     return dense_union(BOUND, wrappers, children)
 
 
-def bounds_in(bounds: pa.Array, wrapper: Wrapper) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]:
+def bounds_in(
+    bounds: pa.Array, wrapper: Wrapper
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]:
     """The rows whose bound is in this wrapper, and what is inside."""
     rows, wrapped = values_of_code(bounds, wrapper)
     return rows, wrapped if wrapper is Wrapper.NULL else wrapped.field(0)

@@ -1,7 +1,7 @@
 """File ids as the record index keeps them: two halves of a uuid, and a number.
 
-    encoding 0   <uuid>-<n>: the uuid's upper and lower 64 bits, signed; n, or -1 if there is none
-    encoding 1   any other text, as it is; the numbers are -1
+encoding 0   <uuid>-<n>: the uuid's upper and lower 64 bits, signed; n, or -1 if there is none
+encoding 1   any other text, as it is; the numbers are -1
 """
 
 from __future__ import annotations

@@ -76,9 +76,7 @@ def file_name_id(name: str) -> str:
     return base64.b64encode(digest).decode()
 
 
-def column_stats_keys(
-    *, columns: pa.Array, partitions: pa.Array, file_names: pa.Array
-) -> pa.Array:
+def column_stats_keys(*, columns: pa.Array, partitions: pa.Array, file_names: pa.Array) -> pa.Array:
     """Keys of `column_stats`; partitions are paths."""
     ids = _ids(columns, name_id), _partition_ids(partitions), _ids(file_names, file_name_id)
     return pc.binary_join_element_wise(*ids, "")

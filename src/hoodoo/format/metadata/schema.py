@@ -131,7 +131,9 @@ def _column_stats() -> dict[str, Any]:
         _optional("fileName", _TEXT),
         _optional("columnName", _TEXT),
         # Types are defined where they are first used, and named from there on.
-        _optional("minValue", *wrappers, _record("ArrayWrapper", _optional("wrappedValues", items))),
+        _optional(
+            "minValue", *wrappers, _record("ArrayWrapper", _optional("wrappedValues", items))
+        ),
         _optional("maxValue", *names, "ArrayWrapper"),
         _optional("valueCount", "long"),
         _optional("nullCount", "long"),

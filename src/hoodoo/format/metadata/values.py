@@ -48,8 +48,8 @@ def _decode_array(values: pa.Array, writer: AvroType) -> pa.Array:
         parts = [_decode_array(part, writer) for part in (values[:half], values[half:])]
         return pa.concat_arrays(parts)
     values = values.cast(pa.binary())
-    offsets = np.frombuffer(values.buffers()[1], np.int32)
-    offsets = offsets[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    stored = np.frombuffer(values.buffers()[1], np.int32)
+    offsets = stored[values.offset : values.offset + len(values) + 1].astype(np.int64)
     data = values.buffers()[2]
     first, last = int(offsets[0]), int(offsets[-1])
     bytes_ = data.slice(first, last - first).to_pybytes() if data is not None else b""
@@ -82,8 +82,9 @@ def _conform(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
 
 def _absent(field: pa.Field, count: int) -> pa.Array:
     if pt.is_union(field.type):
-        children = [pa.nulls(count if number == 0 else 0, one.type)
-                    for number, one in enumerate(field.type)]
+        children = [
+            pa.nulls(count if number == 0 else 0, one.type) for number, one in enumerate(field.type)
+        ]
         return dense_union(field.type, np.zeros(count, np.int8), children)
     if field.name in _DEFAULTS:
         return pa.repeat(pa.scalar(_DEFAULTS[field.name], field.type), count)
