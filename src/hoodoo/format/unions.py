@@ -44,3 +44,8 @@ def values_of_code(union: pa.Array, code: int) -> tuple[npt.NDArray[np.int64], p
     codes, offsets = codes_and_offsets(union)
     rows = (codes == code).nonzero()[0]
     return rows, union.field(code).take(pa.array(offsets[rows]))
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table without rows; pyarrow's own does not know unions."""
+    return pa.table([pa.nulls(0, field.type) for field in schema], schema)

@@ -20,6 +20,7 @@ from hoodoo.format.metadata.column_stats import COLUMN_STATS_SCHEMA, make_bounds
 from hoodoo.format.metadata.keys import column_stats_keys, partition_stats_keys
 from hoodoo.format.metadata.schema import RecordKind, Wrapper
 from hoodoo.format.metadata.value_types import ColumnType, ValueType
+from hoodoo.format.unions import empty_table
 from hoodoo.metadata.merge import Batch, sort_entries
 from hoodoo.metadata.merge_stats import merge_column_stats
 from hoodoo.model.paths import PartitionPath
@@ -94,7 +95,7 @@ def _stats_of(
         for one in file.ranges:
             if one.column in by_column:
                 by_column[one.column].append((file, one))
-    tables = [COLUMN_STATS_SCHEMA.empty_table()]
+    tables = [empty_table(COLUMN_STATS_SCHEMA)]
     partitions: list[str] = []
     for name, pairs in by_column.items():
         if pairs:

@@ -9,7 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.format.metadata.keys import bloom_filter_keys, file_group_numbers, secondary_values
+from hoodoo.format.metadata.keys import (
+    Ints,
+    bloom_filter_keys,
+    file_group_numbers,
+    secondary_values,
+)
 from hoodoo.format.metadata.record_index import LOCATIONS
 from hoodoo.format.metadata.small_records import BLOOM_FILTERS
 from hoodoo.metadata.merge import Batch, merge_newest, sort_entries
@@ -86,9 +91,7 @@ def split_by_file_group(partition: str, batch: Batch, count: int) -> dict[int, B
     return parts
 
 
-def _numbers(
-    partition: str, keys: pa.Array, count: int
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _numbers(partition: str, keys: pa.Array, count: int) -> Ints:
     if partition.startswith(SECONDARY_INDEX_PREFIX):  # one value, one file group
         keys = secondary_values(keys)
     return file_group_numbers(keys, count)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.format.metadata.file_lists import explode, gather
+from hoodoo.format.unions import empty_table
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -100,7 +101,7 @@ def empty_entries(batches: Iterable[Batch]) -> pa.Table:
     """No entries, in the columns that they would have."""
     schemas = [batch.entries.schema for batch in batches if batch.entries is not None]
     assert schemas, "a merge needs a base, be it empty"
-    return schemas[0].empty_table()
+    return empty_table(schemas[0])
 
 
 def sort_entries(entries: pa.Table) -> pa.Table:

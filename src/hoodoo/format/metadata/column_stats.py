@@ -7,12 +7,15 @@ the partition. A bound is wrapped: a record with one field, one of 13 kinds (`sc
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hoodoo.format.metadata.keys import key_texts
 from hoodoo.format.metadata.schema import BOUND, COLUMN_STATS, RECORD, RecordKind, Wrapper
 from hoodoo.format.metadata.values import decode_values, encode_payload, payload_of
 from hoodoo.format.unions import Codes, dense_union, values_of_code
+
+Ints = npt.NDArray[np.int64]
 
 _PLAIN = {
     "file_name": "fileName",
@@ -87,9 +90,7 @@ def make_bounds(wrappers: Codes, values: dict[Wrapper, pa.Array]) -> pa.Array:
     return dense_union(BOUND, wrappers, children)
 
 
-def bounds_in(
-    bounds: pa.Array, wrapper: Wrapper
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]:
+def bounds_in(bounds: pa.Array, wrapper: Wrapper) -> tuple[Ints, pa.Array]:
     """The rows whose bound is in this wrapper, and what is inside."""
     rows, wrapped = values_of_code(bounds, wrapper)
     return rows, wrapped if wrapper is Wrapper.NULL else wrapped.field(0)

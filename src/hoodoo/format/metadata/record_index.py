@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hoodoo.errors import FormatError
 from hoodoo.format.metadata.file_ids import SplitFileIds, join_file_ids, split_file_ids
-from hoodoo.format.metadata.keys import key_texts
+from hoodoo.format.metadata.keys import Ints, key_texts
 from hoodoo.format.metadata.schema import RECORD, RECORD_INDEX, RecordKind
 from hoodoo.format.metadata.values import decode_values, encode_payload, payload_of
 
@@ -95,7 +95,7 @@ def _encode_distinct(columns: list[pa.Array], base_file: str | None) -> pa.Array
     return encode_payload(kinds, RECORD_INDEX, payload, base_file=base_file)
 
 
-def _take_large(values: pa.Array, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
+def _take_large(values: pa.Array, rows: Ints) -> pa.Array:
     sizes = pc.binary_length(values).to_numpy()
     if len(rows) and int(sizes[rows].sum()) >= 2**31:
         values = values.cast(pa.large_binary())

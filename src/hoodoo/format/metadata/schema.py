@@ -126,14 +126,13 @@ def _column_stats() -> dict[str, Any]:
     wrappers = [_record(name, _required("value", type_)) for name, type_ in _WRAPPED]
     names = [name for name, _ in _WRAPPED]
     items = {"type": "array", "items": ["null", *names]}
+    array = _record("ArrayWrapper", _optional("wrappedValues", items))
     return _record(
         "HoodieMetadataColumnStats",
         _optional("fileName", _TEXT),
         _optional("columnName", _TEXT),
         # Types are defined where they are first used, and named from there on.
-        _optional(
-            "minValue", *wrappers, _record("ArrayWrapper", _optional("wrappedValues", items))
-        ),
+        _optional("minValue", *wrappers, array),
         _optional("maxValue", *names, "ArrayWrapper"),
         _optional("valueCount", "long"),
         _optional("nullCount", "long"),
