@@ -13,8 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from support.fixtures import FIXTURES
 from support.metadata_tables import Piece, pieces_of, table_files, with_metadata
+from support.zones import time_zone
 
+from hoodoo.env import SystemClock
 from hoodoo.errors import InputError
+from hoodoo.format.log import decode_data, read_blocks
 from hoodoo.format.metadata.column_stats import decode_column_stats, encode_column_stats
 from hoodoo.format.metadata.file_lists import decode_file_lists, explode
 from hoodoo.format.metadata.keys import (
@@ -24,10 +27,12 @@ from hoodoo.format.metadata.keys import (
     name_id,
     secondary_values,
 )
+from hoodoo.format.metadata.record_index import decode_record_index, encode_record_index
 from hoodoo.format.metadata.value_types import ValueType, column_type, indexed_columns
 from hoodoo.format.parquet import footer_bytes
 from hoodoo.format.parquet_stats import column_ranges
 from hoodoo.format.timeline import decode
+from hoodoo.format.unions import empty_table
 from hoodoo.metadata.column_changes import (
     column_stats,
     column_stats_deletes,
@@ -48,10 +53,11 @@ from hoodoo.metadata.key_changes import (
 )
 from hoodoo.metadata.merge import Batch, merge_file_lists
 from hoodoo.model.commit import CleanMetadata, CleanPartitionMetadata, CommitMetadata
-from hoodoo.model.instant import Action, InstantTime, State
+from hoodoo.model.instant import Action, InstantTime, State, TimelineZone
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.stats import ColumnRange, FileRanges, WriteStat
 from hoodoo.rows.ranges import ranges_of_rows
+from hoodoo.timeline.zone import moment_of, time_of
 
 META = [name for name in with_metadata() if name.endswith("_meta")]
 P = PartitionPath
@@ -359,3 +365,61 @@ def test_entries_of_one_secondary_value_stay_together() -> None:
     assert part.entries is None
     assert len(part.deleted) == 50
     assert secondary_values(keys).unique().to_pylist() == ["v$"]
+
+
+# -- what logs add, and the record index, beside Apache Hudi --------------------------------------
+
+
+@pytest.mark.parametrize("table", [name for name in META if name.startswith("mor")])
+def test_statistics_of_log_files_are_those_of_apache_hudi(table: str) -> None:
+    theirs = statistics(table, "column_stats")
+    schema = footers(table)[0][1]
+    columns = indexed_columns(schema)
+    compared = 0
+    for path in table_files(table):
+        partition, _, name = path.rpartition("/")
+        if path.startswith(".hoodie") or ".log." not in name:
+            continue
+        blocks = [block for block in read_blocks(stored(table, path)).blocks if block.type.is_data]
+        if blocks:
+            rows = pa.concat_tables([decode_data(block) for block in blocks])
+            columns, schema = indexed_columns(rows.schema), rows.schema
+        else:
+            rows = empty_table(schema)  # a log of deletes
+        ranges = ranges_of_rows(rows, columns)
+        file = FileRanges(partition=P(partition), file_name=name, ranges=ranges)
+        entries = column_stats([file], columns, schema)
+        values = encode_column_stats(entries).to_pylist()
+        for key, value in zip(entries["key"].to_pylist(), values, strict=True):
+            assert theirs[key] == value
+            compared += 1
+    assert compared > 50
+
+
+@pytest.mark.parametrize("table", META)
+def test_locations_are_written_as_apache_hudi_wrote_them(table: str) -> None:
+    clock = SystemClock()
+    compared = 0
+    with time_zone("America/Chicago"):  # where the fixtures were written
+        for piece in pieces_of(table):
+            if piece.partition != "record_index" or piece.is_base or not len(piece.keys):
+                continue
+            rows = decode_record_index(piece.keys, piece.values)
+            ours = record_index_changes(
+                keys=rows["key"],
+                partitions=rows["partition"],
+                file_ids=rows["file_id"],
+                instant_ms=moment_of(clock, TimelineZone.LOCAL, InstantTime(piece.instant_time)),
+            )
+            values = encode_record_index(ours.entries).to_pylist()
+            assert values == piece.values.to_pylist()
+            compared += len(values)
+    assert compared
+
+
+def test_instants_and_moments_translate_by_the_zone() -> None:
+    clock, time = SystemClock(), InstantTime("20260307162557587")
+    with time_zone("America/Chicago"):
+        assert moment_of(clock, TimelineZone.LOCAL, time) == 1772922357587
+        assert time_of(clock, TimelineZone.LOCAL, 1772922357587) == time
+        assert time_of(clock, TimelineZone.UTC, 1772922357587) == "20260307222557587"
