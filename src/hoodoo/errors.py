@@ -79,7 +79,7 @@ class FormatError(HoodooError):
 
 
 class CorruptBlock(FormatError):
-    """A block of a log file fails its own checks."""
+    """A block of a log file or an HFile fails its own checks."""
 
     def __init__(self, reason: str, *, offset: int, source: str | None = None) -> None:
         super().__init__(f"block at byte {offset}: {reason}", source=source)

@@ -21,9 +21,11 @@ from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import FormatError, HoodooError, InputError
 from hoodoo.format import lsm, partition_metadata, properties
 from hoodoo.format import timeline as codec
+from hoodoo.format.hfile import HFileReader
 from hoodoo.format.log.blocks import BlockType
 from hoodoo.format.log.data import decode_data
 from hoodoo.format.log.deletes import decode_deletes
+from hoodoo.format.log.hfile_data import decode_hfile
 from hoodoo.format.log.reader import read_blocks
 from hoodoo.format.parquet import footer_bytes
 from hoodoo.model.names import parse_instant
@@ -156,8 +158,12 @@ def decode_file(path: str, data: bytes) -> None:
         for block in read_blocks(data).blocks:
             if block.type is BlockType.DELETE:
                 decode_deletes(block)
-            elif block.type is not BlockType.COMMAND and block.type is not BlockType.HFILE_DATA:
+            elif block.type is BlockType.HFILE_DATA:
+                decode_hfile(block)
+            elif block.type is not BlockType.COMMAND:
                 decode_data(block)
+    elif name.endswith(".hfile"):
+        HFileReader(lambda start, length: data[start : start + length], len(data)).read_all()
     else:
         instant = parse_instant(name, layout=2) or parse_instant(name, layout=1)
         assert instant is not None
@@ -169,6 +175,7 @@ def metadata_files() -> Iterator[tuple[str, bytes]]:
         for path, data in files_of(name).items():
             file = path.rpartition("/")[2]
             named = file in ("hoodie.properties", ".hoodie_partition_metadata") or ".log." in file
+            named = named or file.endswith(".hfile")
             if named or ("/metadata/" not in path and parse_instant(file, layout=2)):
                 yield path, data
 

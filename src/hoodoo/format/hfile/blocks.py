@@ -10,6 +10,7 @@ from hoodoo.format.hfile.checksum import ChecksumType, checksums
 from hoodoo.format.hfile.layout import BLOCK_HEADER, Codec
 
 _GZIP = 31  # of zlib: windows of 32 kB, with gzip's header and CRC
+_MAX_RATIO = 1032  # of deflate; a larger size is damage, and is not allocated
 _LEVEL = 6  # Java's, so that the bytes are the same as Apache Hudi's
 
 
@@ -86,14 +87,15 @@ def _verify(stored: memoryview, found: memoryview, kind: int, step: int, where: 
 
 def _decompress(stored: memoryview, size: int, codec: Codec, where: int) -> bytes:
     if codec is Codec.NONE:
-        payload, whole = bytes(stored), True
+        payload = bytes(stored)
+    elif size > _MAX_RATIO * len(stored):
+        raise CorruptBlock(f"{len(stored)} bytes cannot become {size}", offset=where)
     else:
-        stream = zlib.decompressobj(_GZIP)
         try:
-            payload = stream.decompress(stored, size + 1)  # no more, whatever damage claims
+            # With the right size at hand, zlib takes a quarter less time than when it has to guess.
+            payload = zlib.decompress(stored, _GZIP, size or 1)
         except zlib.error as error:
             raise CorruptBlock(f"not gzip: {error}", offset=where) from None
-        whole = stream.eof and not stream.unused_data
-    if not whole or len(payload) != size:
+    if len(payload) != size:
         raise CorruptBlock(f"the payload is not {size} bytes long", offset=where)
     return payload

@@ -24,10 +24,11 @@ from hoodoo.errors import FormatError
 from hoodoo.format.hfile.layout import ENTRY_HEAD, KEY_OVERHEAD, KEY_SUFFIX
 
 BINARY = pa.large_binary()
-_PIECE = 1 << 14  # bytes; a step of a thousand pieces costs about the same as one of a hundred
+_PIECE = 1 << 13  # bytes; a step of a thousand pieces costs about the same as one of a hundred
 _LONGEST_GUESS = 256  # rows this long are found when looking for the start of an entry
 _SMALLEST = 8 + KEY_OVERHEAD + 1
 _PUT = 4
+_UINT = 0xFFFFFFFF
 
 _Places = npt.NDArray[np.int64]
 
@@ -60,7 +61,7 @@ class Payloads:
         starts = _chain(data, bounds)
         self.firsts: _Places = np.searchsorted(starts, bounds[:-1])  # entry that begins each block
         lengths = _gather(data, ">u8", starts)
-        key_lengths, value_lengths = lengths >> 32, lengths & 0xFFFFFFFF
+        key_lengths, value_lengths = lengths >> 32 & _UINT, lengths & _UINT
         row_lengths = _gather(data, ">u2", starts + 8)
         values = starts + 8 + key_lengths
         raw = np.frombuffer(data, dtype=np.uint8)
@@ -149,15 +150,14 @@ def _walk(data: bytes, bounds: _Places) -> _Places | None:
     while len(places):
         steps.append((pieces, places))
         lengths = _gather(data, ">u8", places)
-        key_lengths = lengths >> 32
-        places = places + (9 + key_lengths + (lengths & 0xFFFFFFFF))
+        places = places + ((lengths >> 32 & _UINT) + (lengths & _UINT) + 9)  # always further
         left = ends - places
-        if np.any(key_lengths < KEY_OVERHEAD) or np.any((left < _SMALLEST) & (left != 0)):
-            return None
-        if not np.all(left):
-            counts[pieces[left == 0]] = len(steps)
-            going = left != 0
-            pieces, places, ends = pieces[going], places[going], ends[going]
+        if left.min() < _SMALLEST:
+            done = left == 0
+            if np.any((left < _SMALLEST) & ~done):
+                return None
+            counts[pieces[done]] = len(steps)
+            pieces, places, ends = pieces[~done], places[~done], ends[~done]
     firsts = np.cumsum(counts) - counts
     starts = np.empty(int(counts.sum()), dtype=np.int64)
     for step, (pieces, places) in enumerate(steps):
@@ -167,15 +167,22 @@ def _walk(data: bytes, bounds: _Places) -> _Places | None:
 
 def _guess_pieces(data: bytes, bounds: _Places) -> _Places:
     """The bounds, and between them places that look like the start of an entry."""
-    cuts = np.arange(_PIECE, len(data), _PIECE)
-    found = (data.find(KEY_SUFFIX, cut, cut + _PIECE) for cut in cuts.tolist())
+    cuts = range(_PIECE, len(data), _PIECE)
+    found = (data.find(KEY_SUFFIX, cut, cut + _PIECE) for cut in cuts)
     suffixes = np.fromiter(found, dtype=np.int64)
     suffixes = suffixes[suffixes > _LONGEST_GUESS + ENTRY_HEAD]
+    # Most rows are as long as the first one, or else of any length.
+    first = int.from_bytes(data[8:ENTRY_HEAD], "big")
+    usual, others = _starts_before(data, suffixes, np.array([min(first, _LONGEST_GUESS)]))
+    more, _ = _starts_before(data, others, np.arange(_LONGEST_GUESS))
+    return np.unique(np.concatenate((bounds, usual, more)))
+
+
+def _starts_before(data: bytes, suffixes: _Places, rows: _Places) -> tuple[_Places, _Places]:
+    """Where an entry begins, if its row has one of these lengths; and the suffixes of no such."""
     if len(suffixes) == 0:
-        return bounds
-    rows = np.arange(_LONGEST_GUESS)
+        return suffixes, suffixes
     places = suffixes[:, None] - rows - ENTRY_HEAD
     fits = _gather(data, ">u4", places) == rows + KEY_OVERHEAD
-    fits &= _gather(data, ">u2", places + 8) == rows
-    some = np.flatnonzero(fits.any(axis=1))
-    return np.union1d(bounds, places[some, fits[some].argmax(axis=1)])
+    some = fits.any(axis=1)
+    return places[some, fits[some].argmax(axis=1)], suffixes[~some]

@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.errors import FormatError
-from hoodoo.format.hfile import layout
 from hoodoo.format.hfile.blocks import decode_block
 from hoodoo.format.hfile.entries import BINARY, Entries, Payloads
 from hoodoo.format.hfile.index import (
@@ -30,6 +29,14 @@ from hoodoo.format.hfile.index import (
     decode_level,
     decode_root,
     rows_of,
+)
+from hoodoo.format.hfile.layout import (
+    DATA,
+    FILE_INFO,
+    INTERMEDIATE_INDEX,
+    LEAF_INDEX,
+    META,
+    ROOT_INDEX,
 )
 from hoodoo.format.hfile.ranges import (
     Group,
@@ -114,7 +121,7 @@ class HFileReader:
         wanted = name.encode("utf-8") if isinstance(name, str) else name
         for entry in self._meta_index:
             if entry.key == wanted:
-                return self._payload(entry, layout.META)
+                return self._payload(entry, META)
         return None
 
     def read_all(self) -> Entries:
@@ -158,11 +165,11 @@ class HFileReader:
     def _load(self) -> None:
         """Decode what is between the data and the trailer."""
         trailer, at = self._trailer, self._trailer.load_on_open_offset
-        root, at = self._block(at, layout.ROOT_INDEX)
-        meta, at = self._block(at, layout.ROOT_INDEX)
+        root, at = self._block(at, ROOT_INDEX)
+        meta, at = self._block(at, ROOT_INDEX)
         if at != trailer.file_info_offset:
             raise FormatError("the file info does not follow the indexes")
-        info, at = self._block(at, layout.FILE_INFO)
+        info, at = self._block(at, FILE_INFO)
         if at != self._end:
             raise FormatError("bytes between the file info and the trailer")
         self._root = decode_root(root, trailer.data_index_count, levels=trailer.index_levels)
@@ -177,7 +184,7 @@ class HFileReader:
         """The data blocks: the lowest level of the index."""
         level = self._root
         for left in range(self._trailer.index_levels - 1, 0, -1):
-            magic = layout.LEAF_INDEX if left == 1 else layout.INTERMEDIATE_INDEX
+            magic = LEAF_INDEX if left == 1 else INTERMEDIATE_INDEX
             every = ((number, range(0)) for number in range(len(level)))
             groups = self._groups(level, every)
             level = [
@@ -202,7 +209,7 @@ class HFileReader:
         """The chosen entries of these blocks; all of them where there is nothing to choose by."""
 
         def decode(group: Group) -> Entries:
-            payloads = Payloads(self._payloads(self._index, group, layout.DATA))
+            payloads = Payloads(self._payloads(self._index, group, DATA))
             rows = payloads.rows()
             self._check_rows(rows, payloads, group)
             if choose is None:

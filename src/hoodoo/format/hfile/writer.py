@@ -12,11 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.errors import InputError
-from hoodoo.format.hfile import layout
 from hoodoo.format.hfile.blocks import compress, encode_block
 from hoodoo.format.hfile.entries import BINARY, encode_entries, lengths_of, offsets_of
 from hoodoo.format.hfile.index import IndexEntry, encode_root
-from hoodoo.format.hfile.layout import Codec, Dialect
+from hoodoo.format.hfile.layout import (
+    DATA,
+    FILE_INFO,
+    KEY_SUFFIX,
+    MAX_ROW,
+    META,
+    PORTABLE,
+    ROOT_INDEX,
+    Codec,
+    Dialect,
+)
 from hoodoo.format.hfile.reader import Map
 from hoodoo.format.hfile.trailer import NO_BLOCK, Trailer, encode_file_info, encode_trailer
 
@@ -46,7 +55,7 @@ def write_hfile(
     meta: Mapping[bytes, bytes] = _NOTHING,
     info: Mapping[bytes, bytes] = _NOTHING,
     created_ms: int = 0,
-    dialect: Dialect = layout.PORTABLE,
+    dialect: Dialect = PORTABLE,
     map_blocks: Map = map,
 ) -> bytes:
     """The bytes of a file with these entries, which are sorted by the bytes of their keys.
@@ -60,12 +69,12 @@ def write_hfile(
     index = out.add_data(rows, data, block_size, map_blocks)
     meta_index = []
     for name, value in meta.items():
-        offset, size = out.add(layout.META, value)
+        offset, size = out.add(META, value)
         meta_index.append(IndexEntry(offset, size, name))
-    load_on_open, _ = out.add(layout.ROOT_INDEX, encode_root(index))
-    out.add(layout.ROOT_INDEX, encode_root(meta_index))
+    load_on_open, _ = out.add(ROOT_INDEX, encode_root(index))
+    out.add(ROOT_INDEX, encode_root(meta_index))
     facts = _file_info(rows, data, info, created_ms)
-    file_info, _ = out.add(layout.FILE_INFO, encode_file_info(facts))
+    file_info, _ = out.add(FILE_INFO, encode_file_info(facts))
     trailer = Trailer(
         file_info_offset=file_info,
         load_on_open_offset=load_on_open,
@@ -114,9 +123,9 @@ class _File:
         index: list[IndexEntry] = []
         for first, payload, part in zip(firsts, payloads, stored, strict=True):
             previous = self._size if index else -1  # its own offset, as Apache Hudi has it
-            offset, size = self._add(layout.DATA, part, len(payload), previous)
+            offset, size = self._add(DATA, part, len(payload), previous)
             row = rows[first].as_py()
-            suffix = layout.KEY_SUFFIX if self._dialect.whole_index_keys else b""
+            suffix = KEY_SUFFIX if self._dialect.whole_index_keys else b""
             index.append(IndexEntry(offset, size, _with_length(row) + suffix))
         return index
 
@@ -188,5 +197,5 @@ def _check(rows: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> None:
     if not pc.all(pc.less_equal(rows[:-1], rows[1:])).as_py() and len(rows) > 1:
         raise InputError("the keys of an HFile are sorted by their bytes")
     longest = int(lengths_of(rows).max())
-    if longest > layout.MAX_ROW:
-        raise InputError(f"a key of {longest} bytes; an HFile takes at most {layout.MAX_ROW}")
+    if longest > MAX_ROW:
+        raise InputError(f"a key of {longest} bytes; an HFile takes at most {MAX_ROW}")

@@ -4,6 +4,13 @@ from hoodoo.format.log.blocks import Block, BlockType, CorruptRange, Header, Hea
 from hoodoo.format.log.commands import rollback_block, rollback_target
 from hoodoo.format.log.data import avro_block, cdc_block, decode_data, parquet_block
 from hoodoo.format.log.deletes import DELETES, decode_deletes, delete_block, deletes_of
+from hoodoo.format.log.hfile_data import (
+    decode_hfile,
+    encode_first_log,
+    encode_metadata_log,
+    hfile_block,
+    open_hfile,
+)
 from hoodoo.format.log.positions import decode_positions, encode_positions
 from hoodoo.format.log.reader import read_blocks
 from hoodoo.format.log.scan import LogScan, scan_blocks
@@ -22,12 +29,17 @@ __all__ = [
     "cdc_block",
     "decode_data",
     "decode_deletes",
+    "decode_hfile",
     "decode_positions",
     "delete_block",
     "deletes_of",
     "encode_block",
     "encode_blocks",
+    "encode_first_log",
+    "encode_metadata_log",
     "encode_positions",
+    "hfile_block",
+    "open_hfile",
     "parquet_block",
     "read_blocks",
     "rollback_block",

@@ -5,7 +5,7 @@
     Parquet  one whole Parquet file
     CDC      like Avro; the records are changes, in files that end in .cdc
 
-HFile blocks belong to the metadata table and are read with it.
+HFile blocks belong to metadata tables: `hfile_data`.
 """
 
 from __future__ import annotations
