@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,8 @@ from hoodoo.model.instant import InstantTime
 from hoodoo.model.metadata_table import SECONDARY_INDEX_PREFIX
 from hoodoo.model.paths import PartitionPath
 
+Rows = TypeVar("Rows", pa.Table, pa.Array)
+
 
 def record_index_changes(
     *,
@@ -37,7 +40,8 @@ def record_index_changes(
     """
     count = len(keys)
     instants = pa.repeat(pa.scalar(instant_ms, pa.int64()), count)
-    columns = [keys, partitions, file_ids, instants, pa.nulls(count, pa.int64())]
+    texts = [column.cast(pa.string()) for column in (keys, partitions, file_ids)]
+    columns = [*texts, instants, pa.nulls(count, pa.int64())]
     entries = merge_newest([Batch(pa.table(columns, LOCATIONS))])
     gone = pa.array([], pa.string()) if deleted is None else pc.unique(deleted.cast(pa.string()))
     gone = gone.filter(pc.invert(pc.is_in(gone, entries["key"].combine_chunks())))
@@ -73,22 +77,28 @@ def bloom_filter_entries(filters: Sequence[FileFilter], *, instant_time: Instant
 
 def split_by_file_group(partition: str, batch: Batch, count: int) -> dict[int, Batch]:
     """What goes to each file group of a partition that has `count` of them, sorted by key."""
-    entries = batch.entries
-    deleted = batch.deleted if batch.deleted is not None else pa.array([], pa.string())
-    written = np.empty(0, np.int64)
+    entries, deleted = batch.entries, batch.deleted
+    written, removed = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     if entries is not None:
-        entries = sort_entries(entries)
-        written = _numbers(partition, entries["key"].combine_chunks(), count)
-    deleted = deleted.take(pc.sort_indices(deleted))
-    removed = _numbers(partition, deleted, count)
+        entries, written = _order(partition, entries, entries["key"].combine_chunks(), count)
+    if deleted is not None:
+        deleted, removed = _order(partition, deleted, deleted, count)
     parts = {}
-    for number in np.union1d(written, removed).tolist():
-        own = None
-        if entries is not None:
-            own = entries.take(pa.array((written == number).nonzero()[0]))
-        gone = deleted.take(pa.array((removed == number).nonzero()[0]))
-        parts[number] = Batch(own, gone)
+    for number in ((np.diff(written) > 0) | (np.diff(removed) > 0)).nonzero()[0].tolist():
+        first, last = written[number : number + 2].tolist()
+        own = entries[first:last] if entries is not None else None
+        first, last = removed[number : number + 2].tolist()
+        parts[number] = Batch(own, deleted[first:last] if deleted is not None else None)
     return parts
+
+
+def _order(partition: str, rows: Rows, keys: pa.Array, count: int) -> tuple[Rows, Ints]:
+    """Rows by file group and key, and where each group begins and ends."""
+    order = pc.sort_indices(keys).to_numpy()
+    numbers = _numbers(partition, keys, count)[order]
+    by_group = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[by_group], np.arange(count + 1))
+    return rows.take(pa.array(order[by_group])), bounds
 
 
 def _numbers(partition: str, keys: pa.Array, count: int) -> Ints:

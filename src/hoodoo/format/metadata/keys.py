@@ -133,11 +133,8 @@ def secondary_values(keys: pa.Array) -> pa.Array:
 
 def split_secondary_keys(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The values (null where there was none) and the record keys of secondary keys."""
-    heads = secondary_values(keys)
-    sizes = pc.binary_length(heads).to_numpy()
+    values = pc.utf8_slice_codeunits(secondary_values(keys), 0, -1)
     rest = pc.replace_substring_regex(keys, _SECONDARY.replace("?P<value>", ""), "")
-    assert len(sizes) == len(rest)
-    values = pc.utf8_slice_codeunits(heads, 0, -1)
     values = pc.if_else(pc.equal(values, "\0"), None, values)
     return _unescape(values), _unescape(rest)
 
@@ -165,8 +162,8 @@ def java_hashes(texts: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]:
         raise InputError("a key is null")
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     parts = [
-        _hash_batch(chunk.cast(pa.large_binary())[at : at + _BATCH_ROWS])
-        for chunk in chunks
+        _hash_batch(chunk[at : at + _BATCH_ROWS])
+        for chunk in (chunk.cast(pa.large_binary()) for chunk in chunks)
         for at in range(0, len(chunk), _BATCH_ROWS)
     ]
     return np.concatenate(parts).view(np.int32) if parts else np.empty(0, np.int32)
