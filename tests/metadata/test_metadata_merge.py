@@ -97,7 +97,7 @@ def fold_files(old: dict[str, int | None], new: dict[str, int | None]) -> dict[s
     return made
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     st.dictionaries(KEYS, FILES, max_size=3),
     st.lists(st.tuples(st.sets(KEYS, max_size=1), st.dictionaries(KEYS, FILES, max_size=3)),
@@ -206,7 +206,7 @@ STRATEGIES = {
 }
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.data())
 def test_statistics_widen_until_something_tight_or_deleted_comes(data) -> None:
     # A column has one type, and a key has one column.

@@ -34,6 +34,8 @@ def _writer_type(schema_json: str) -> AvroType:
 def decode_values(values: pa.Array | pa.ChunkedArray, schema_json: str | None = None) -> pa.Array:
     """The records in `values` (binaries), written by this schema, or else by ours."""
     writer = RECORD if schema_json is None else _writer_type(schema_json)
+    if isinstance(values, pa.ChunkedArray):  # many small blocks are decoded in one go
+        values = values.combine_chunks()
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     parts = [_decode_array(chunk, writer) for chunk in chunks if len(chunk)]
     made = pa.concat_arrays(parts) if parts else pa.nulls(0, writer.arrow)
@@ -45,6 +47,8 @@ def _decode_array(values: pa.Array, writer: AvroType) -> pa.Array:
         raise FormatError("an entry of a metadata table has no value")
     if pt.is_large_binary(values.type) and values.nbytes >= 2**31:
         half = len(values) // 2
+        if not half:
+            raise FormatError("a value of the metadata table has 2 GiB or more")
         parts = [_decode_array(part, writer) for part in (values[:half], values[half:])]
         return pa.concat_arrays(parts)
     values = values.cast(pa.binary())
