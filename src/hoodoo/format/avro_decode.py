@@ -119,11 +119,11 @@ class Decoder:
         codes = self._longs(at, ends)
         if ((codes < 0) | (codes >= len(type_.fields))).any():
             raise FormatError("Avro union has no such branch")
-        children = []
-        for code, branch in enumerate(type_.fields):
+        children = [pa.nulls(0, branch.type.arrow) for branch in type_.fields]
+        for code in np.unique(codes).tolist():
             rows = (codes == code).nonzero()[0]
             moved = at[rows]
-            children.append(self._value(branch.type, moved, ends[rows]))
+            children[code] = self._value(type_.fields[code].type, moved, ends[rows])
             at[rows] = moved
         return dense_union(type_.arrow, codes, children)
 

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from hoodoo.errors import SchemaMismatch
 from hoodoo.format.avro_schema import AvroField, AvroType
-from hoodoo.format.unions import values_of_code
+from hoodoo.format.unions import codes_and_offsets, values_of_code
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -95,11 +95,14 @@ def _value(type_: AvroType, values: pa.Array) -> list[pa.Array]:
 
 
 def _unions(type_: AvroType, values: pa.Array) -> pa.BinaryArray:
+    if not len(values):
+        return pa.array([], pa.binary())
     joined, order = [], []
-    for code, branch in enumerate(type_.fields):
+    for code in np.unique(codes_and_offsets(values)[0]).tolist():
         rows, chosen = values_of_code(values, code)
         order.append(rows)
-        joined.append(_join([_numbers(np.full(len(rows), code)), *_value(branch.type, chosen)]))
+        pieces = _value(type_.fields[code].type, chosen)
+        joined.append(_join([_numbers(np.full(len(rows), code)), *pieces]))
     return pa.concat_arrays(joined).take(pa.array(np.argsort(np.concatenate(order))))
 
 

@@ -27,7 +27,7 @@ def dense_union(
 ) -> pa.Array:
     """A union whose codes count its fields; each child holds the values of its code, in order."""
     offsets = np.zeros(len(codes), np.int32)
-    for code in range(len(children)):
+    for code in np.unique(codes).tolist():
         rows = (codes == code).nonzero()[0]
         offsets[rows] = np.arange(len(rows), dtype=np.int32)
     return pa.UnionArray.from_dense(

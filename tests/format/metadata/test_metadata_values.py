@@ -202,9 +202,12 @@ def test_bounds_of_all_kinds_are_as_fastavro_writes_them(rows) -> None:
         assert inside == [bound and bound[1] for bound in bounds]
 
 
-def test_arrays_of_bounds_survive() -> None:
+@pytest.mark.parametrize(
+    "bounds", [[("IntWrapper", 4), None, ("StringWrapper", "x")], []], ids=["some", "none"]
+)
+def test_arrays_of_bounds_survive(bounds: list[tuple[str, Any] | None]) -> None:
     schema = fastavro.parse_schema(json.loads(schema_json()))
-    parts = [wrap(("IntWrapper", 4)), None, wrap(("StringWrapper", "x"))]
+    parts = [wrap(bound) for bound in bounds]
     array = ("org.apache.hudi.avro.model.ArrayWrapper", {"wrappedValues": parts})
     stats = {"minValue": array, "maxValue": wrap(("IntWrapper", 1)), "isDeleted": False}
     record = {"key": "", "type": 3, "filesystemMetadata": None, COLUMN_STATS: stats}
@@ -215,7 +218,7 @@ def test_arrays_of_bounds_survive() -> None:
     assert encode_column_stats(table).to_pylist() == values.to_pylist()
     rows, inside = bounds_in(table["min_value"].combine_chunks(), Wrapper.ARRAY)
     assert rows.tolist() == [0, 1, 2]
-    assert inside[0].as_py() == [{"value": 4}, None, {"value": "x"}]
+    assert inside[0].as_py() == [bound and {"value": bound[1]} for bound in bounds]
 
 
 # -- other schemas, and bad bytes -----------------------------------------------------------------
