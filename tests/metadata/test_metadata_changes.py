@@ -155,11 +155,11 @@ def test_a_clean_deletes_files_and_partitions() -> None:
 
 def test_a_restore_makes_the_listing_what_storage_has() -> None:
     before = {P("p"): {"a": 1, "b": 2}, P("q"): {"c": 3}}
-    after = {P("p"): {"b": 2, "d": 4}, P("r"): {"e": 5}}
+    after = {P("p"): {"b": 9, "d": 4}, P("r"): {"e": 5}}
     merged = merge_file_lists([file_changes(before), changes_of_restore(before, after)])
     assert listed(Batch(merged)) == {
         "__all_partitions__": {"p": (0, False), "r": (0, False)},
-        "p": {"b": (2, False), "d": (4, False)},
+        "p": {"b": (9, False), "d": (4, False)},
         "r": {"e": (5, False)},
     }
 

@@ -90,7 +90,7 @@ def changes_of_restore(
     deleted: dict[PartitionPath, list[str]] = {}
     for partition, files in stored.items():
         known = listed.get(partition, {})
-        missing = {name: size for name, size in files.items() if name not in known}
+        missing = {name: size for name, size in files.items() if known.get(name, 0) < size}
         if missing or partition not in listed:
             added[partition] = missing
     for partition, known in listed.items():
