@@ -29,6 +29,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from hoodoo.errors import FormatError
 from hoodoo.format.avro_schema import AvroField, AvroType
 from hoodoo.format.avro_skip import Ints, find_items, skip_entry_of, skip_of
+from hoodoo.format.unions import dense_union
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -70,6 +71,8 @@ class Decoder:
         if not field.nullable or (others != 1 - field.branch).any():
             raise FormatError(f"Avro union has no branch {others[0]}")
         rows = present.nonzero()[0]
+        if not rows.size:
+            return pa.nulls(len(at), field.type.arrow)
         moved = at[rows]
         values = self._value(field.type, moved, ends[rows])
         at[rows] = moved
@@ -77,11 +80,15 @@ class Decoder:
 
     def _value(self, type_: AvroType, at: Ints, ends: Ints) -> pa.Array:
         if not at.size:
-            return pa.array([], type_.arrow)
+            return pa.nulls(0, type_.arrow)
         match type_.kind:
             case "record":
                 columns = [self._field(field, at, ends) for field in type_.fields]
                 return pa.StructArray.from_arrays(columns, fields=list(type_.arrow))
+            case "null":
+                return pa.nulls(len(at))
+            case "union":
+                return self._union(type_, at, ends)
             case "array":
                 return self._list(type_, at, ends)
             case "map":
@@ -107,6 +114,18 @@ class Decoder:
         if pt.is_decimal(type_.arrow):
             return self._decimals(type_.arrow, starts, np.full(len(at), size))
         return _primitive(type_.arrow, self._rows(starts, size))
+
+    def _union(self, type_: AvroType, at: Ints, ends: Ints) -> pa.Array:
+        codes = self._longs(at, ends)
+        if ((codes < 0) | (codes >= len(type_.fields))).any():
+            raise FormatError("Avro union has no such branch")
+        children = [pa.nulls(0, branch.type.arrow) for branch in type_.fields]
+        for code in np.unique(codes).tolist():
+            rows = (codes == code).nonzero()[0]
+            moved = at[rows]
+            children[code] = self._value(type_.fields[code].type, moved, ends[rows])
+            at[rows] = moved
+        return dense_union(type_.arrow, codes, children)
 
     def _rows(self, starts: Ints, size: int) -> Bytes:
         """The `size` bytes from each place, as rows of a matrix."""

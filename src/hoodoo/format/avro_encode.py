@@ -15,6 +15,7 @@ import pyarrow.types as pt
 
 from hoodoo.errors import SchemaMismatch
 from hoodoo.format.avro_schema import AvroField, AvroType
+from hoodoo.format.unions import codes_and_offsets, values_of_code
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -31,6 +32,11 @@ def encode_batch(record: AvroType, batch: pa.RecordBatch) -> pa.BinaryArray:
     return _join(_value(record, batch.to_struct_array()))
 
 
+def decimal_bytes(decimals: pa.Decimal128Array) -> pa.BinaryArray:
+    """Unscaled values, big endian, in as few bytes as possible."""
+    return _trim(_big_endian(decimals))
+
+
 def _join(pieces: list[pa.Array]) -> pa.BinaryArray:
     return pc.binary_join_element_wise(*pieces, _NOTHING)
 
@@ -44,6 +50,8 @@ def _field(field: AvroField, values: pa.Array) -> list[pa.Array]:
     if not values.null_count:
         return [branch, *_value(field.type, values)]
     null = pa.scalar(bytes([2 * (1 - field.branch)]), pa.binary())
+    if values.null_count == len(values):
+        return [pa.repeat(null, len(values))]
     present = values.is_valid().to_numpy(zero_copy_only=False)
     dense = _join([branch, *_value(field.type, values.drop_null())])
     return [dense.take(pa.array(np.cumsum(present) - 1, mask=~present)).fill_null(null)]
@@ -57,6 +65,10 @@ def _value(type_: AvroType, values: pa.Array) -> list[pa.Array]:
             return [piece for field, child in children for piece in _field(field, child)]
         case "array" | "map":
             return _blocks(type_, values)
+        case "union":
+            return [_unions(type_, values)]
+        case "null":
+            return []
         case "int":
             return [_numbers(values.view(pa.int32()).to_numpy().astype(np.int64))]
         case "long":
@@ -80,6 +92,18 @@ def _value(type_: AvroType, values: pa.Array) -> list[pa.Array]:
             return [values.cast(pa.binary())]
     floats = values.to_numpy().astype(f"<f{type_.arrow.byte_width}", copy=False)
     return [_rows(np.ascontiguousarray(floats)[:, None].view(np.uint8))]
+
+
+def _unions(type_: AvroType, values: pa.Array) -> pa.BinaryArray:
+    if not len(values):
+        return pa.array([], pa.binary())
+    joined, order = [], []
+    for code in np.unique(codes_and_offsets(values)[0]).tolist():
+        rows, chosen = values_of_code(values, code)
+        order.append(rows)
+        pieces = _value(type_.fields[code].type, chosen)
+        joined.append(_join([_numbers(np.full(len(rows), code)), *pieces]))
+    return pa.concat_arrays(joined).take(pa.array(np.argsort(np.concatenate(order))))
 
 
 def _blocks(type_: AvroType, values: pa.Array) -> list[pa.Array]:

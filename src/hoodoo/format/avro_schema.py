@@ -2,8 +2,9 @@
 
 Follows the Avro specification: names and namespaces, references to named types, logical types
 that are ignored where they are unknown or do not fit. Supported are the types a table can have:
-records, arrays, maps, primitives, and unions of one type with null, in either order. Schemas come
-from disk: whatever they hold, the outcome is a tree of bounded size or a typed error.
+records, arrays, maps, primitives, and unions of one type with null, in either order. Other unions
+are for those who ask for them: no table has any. Schemas come from disk: whatever they hold, the
+outcome is a tree of bounded size or a typed error.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hoodoo.format.schema_types import COMMENT, MAX_PRECISION, fixed_size_of
 
 _MAX_DEPTH = 64
 _MAX_NODES = 20_000
+_MAX_BRANCHES = 127  # an Arrow union has no more type codes
 
 PRIMITIVES = {
     "boolean": pa.bool_(),
@@ -46,7 +48,7 @@ class AvroType:
 
     kind: str
     arrow: pa.DataType
-    fields: tuple[AvroField, ...] = ()  # of a record; an array's or map's only one
+    fields: tuple[AvroField, ...] = ()  # of a record, a union; an array's or map's only one
     size: int = 0  # of a fixed
     symbols: tuple[str, ...] = ()  # of an enum
 
@@ -65,12 +67,13 @@ class AvroField:
         return bool(self.arrow.nullable)
 
 
+_NULL = AvroType("null", pa.null())
 _PRIMITIVE_TYPES = {kind: AvroType(kind, arrow) for kind, arrow in PRIMITIVES.items()}
 
 
-def parse_record(schema_json: str) -> AvroType:
-    """The record type that a schema defines."""
-    return _Reader().type_of(load_record(schema_json), "", "")
+def parse_record(schema_json: str, *, unions: bool = False) -> AvroType:
+    """The record type that a schema defines; with `unions`, those of several types are unions."""
+    return _Reader(unions).type_of(load_record(schema_json), "", "")
 
 
 def load_record(schema_json: str) -> dict[str, Any]:
@@ -89,7 +92,8 @@ def load_record(schema_json: str) -> dict[str, Any]:
 class _Reader:
     """Reads one schema: knows the named types met so far, and how much was built."""
 
-    def __init__(self) -> None:
+    def __init__(self, unions: bool) -> None:
+        self._unions = unions
         # Each named type and its size; None while its definition is being read.
         self._named_types: dict[str, tuple[AvroType, int] | None] = {}
         self._depth = 0
@@ -190,6 +194,9 @@ class _Reader:
         self, name: str, tree: Any, namespace: str, path: str, doc: object = None
     ) -> AvroField:
         in_union, nullable, branch = isinstance(tree, list), False, 0
+        if isinstance(tree, list) and self._unions and len(tree) > 2:
+            type_ = self._union(tree, namespace, path)
+            return AvroField(type_, pa.field(name, type_.arrow))
         if isinstance(tree, list):
             is_null = [one in ("null", {"type": "null"}) for one in tree]
             if is_null.count(False) != 1 or len(tree) > 2:
@@ -203,6 +210,25 @@ class _Reader:
         except UnicodeEncodeError:
             raise _bad(path, "has a name that is not text") from None
         return AvroField(type_, arrow, in_union, branch)
+
+    def _union(self, branches: list[Any], namespace: str, path: str) -> AvroType:
+        """A union of several types: dense in Arrow, the type code being the branch."""
+        if len(branches) > _MAX_BRANCHES:
+            raise _bad(path, f"is a union of more than {_MAX_BRANCHES} types")
+        fields = []
+        for tree in branches:
+            name = tree if isinstance(tree, str) else _name_of(tree)
+            type_ = _NULL if name == "null" else self.type_of(tree, namespace, path)
+            fields.append(AvroField(type_, pa.field(name, type_.arrow)))
+        if len({field.arrow.name for field in fields}) < len(fields):
+            raise _bad(path, "is a union that has a type twice")
+        return AvroType("union", pa.dense_union([field.arrow for field in fields]), tuple(fields))
+
+
+def _name_of(tree: Any) -> str:
+    """A union's name for one of its types: that of a named type, or the word for the type."""
+    name = tree.get("name", tree.get("type")) if isinstance(tree, dict) else None
+    return name.rpartition(".")[2] if isinstance(name, str) else "?"
 
 
 def _enum(tree: dict[str, Any], path: str) -> AvroType:

@@ -70,6 +70,10 @@ def _skip_value(type_: AvroType) -> Skip:
         return _skip_number
     if type_.kind in ("bytes", "string"):
         return _skip_bytes
+    if type_.kind == "union":
+        return _skip_union([skip_of(field) for field in type_.fields])
+    if type_.kind == "null":
+        return lambda data, at: at
     if type_.kind == "record":
         return _skip_record([skip_of(field) for field in type_.fields])
     of_item = skip_of if type_.kind == "array" else skip_entry_of
@@ -82,6 +86,16 @@ def _skip_record(skips: list[Skip]) -> Skip:
         for one in skips:
             at = one(data, at)
         return at
+
+    return skip
+
+
+def _skip_union(skips: list[Skip]) -> Skip:
+    def skip(data: bytes, at: int) -> int:
+        code, at = _long(data, at)
+        if not 0 <= code < len(skips):
+            raise FormatError("Avro union has no such branch")
+        return skips[code](data, at)
 
     return skip
 

@@ -6,7 +6,8 @@ a footer is damaged (an exception in C++ that nothing catches; seen with 26.0).
     FileMetaData    2 schema   4 row groups   7 column orders, one per column: {1} is by type
     RowGroup        1 column chunks   3 number of rows
     ColumnChunk     3 metadata
-    ColumnMetaData  1 physical type   3 path, a list of names   12 statistics
+    ColumnMetaData  1 physical type   3 path, a list of names   5 number of values
+                    6 uncompressed bytes   7 bytes   12 statistics
     Statistics      3 null count   5 max value   6 min value
 """
 
@@ -22,6 +23,7 @@ import pyarrow.types as pt
 from hoodoo.errors import FormatError
 from hoodoo.format.thrift import Struct, read_struct
 from hoodoo.model.predicate import ValueRange
+from hoodoo.model.stats import ColumnRange
 
 _SIZES = {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}  # physical types of fixed size, but INT96
 _FLOATS = {4: "<f", 5: "<d"}
@@ -41,6 +43,47 @@ def value_ranges(footer: bytes, schema: pa.Schema) -> list[dict[str, ValueRange]
         return [_group_ranges(group, types, orders) for group in metadata.get(4, ())]
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise FormatError("Parquet footer lacks a field, or has it with another type") from None
+
+
+def column_ranges(footer: bytes, schema: pa.Schema) -> tuple[ColumnRange, ...]:
+    """What a file's footer tells of each top-level column, all row groups taken together.
+
+    A column is left out if nulls were not counted everywhere. Bounds say nothing about NaN.
+    """
+    groups = value_ranges(footer, schema)
+    counts: dict[str, list[tuple[int, int, int, int]]] = {}
+    try:
+        for group in read_struct(footer).get(4, ()):
+            for chunk in group[1]:
+                column = chunk[3]
+                nulls = column.get(12, {}).get(3)
+                if len(column[3]) == 1 and nulls is not None:
+                    numbers = (nulls, column[5], column[7], column[6])
+                    counts.setdefault(column[3][0].decode(), []).append(numbers)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise FormatError("Parquet footer lacks a field, or has it with another type") from None
+    return tuple(
+        _whole_range(name, numbers, [group[name] for group in groups])
+        for name, numbers in counts.items()
+        if len(numbers) == len(groups) and all(name in group for group in groups)
+    )
+
+
+def _whole_range(
+    name: str, numbers: list[tuple[int, int, int, int]], ranges: list[ValueRange]
+) -> ColumnRange:
+    nulls, values, size_bytes, uncompressed_bytes = map(sum, zip(*numbers, strict=True))
+    told = [one for one in ranges if one.may_have_values]
+    is_known = told and all(one.low is not None and one.high is not None for one in told)
+    return ColumnRange(
+        column=name,
+        min_value=min(one.low for one in told) if is_known else None,
+        max_value=max(one.high for one in told) if is_known else None,
+        null_count=nulls,
+        value_count=values,
+        size_bytes=size_bytes,
+        uncompressed_bytes=uncompressed_bytes,
+    )
 
 
 def _group_ranges(

@@ -94,3 +94,12 @@ def by_partition(stats: Iterable[WriteStat]) -> dict[PartitionPath, tuple[WriteS
         assert stat.partition_path is not None
         grouped.setdefault(stat.partition_path, []).append(stat)
     return {partition: tuple(members) for partition, members in grouped.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRanges:
+    """Statistics of the columns of one data file."""
+
+    partition: PartitionPath
+    file_name: str
+    ranges: tuple[ColumnRange, ...]

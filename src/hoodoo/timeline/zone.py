@@ -40,6 +40,11 @@ def moment_of(clock: Clock, zone: TimelineZone, time: InstantTime) -> int:
     return moments[-1]  # in the missing hour: as if clocks had not changed yet
 
 
+def time_of(clock: Clock, zone: TimelineZone, epoch_ms: int) -> InstantTime:
+    """The instant time of a moment; an hour that comes twice has the same times both times."""
+    return instant.from_wall_ms(wall_ms(clock, zone, epoch_ms))
+
+
 def parse_moment(clock: Clock, zone: TimelineZone, text: str) -> InstantTime:
     """The instant time of what a user typed; ISO times without an offset are in the zone."""
     return instant.parse_moment(text, wall_ms=partial(wall_ms, clock, zone))

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from hoodoo.errors import CorruptBlock, FormatError, UnsupportedVersion
 from hoodoo.format.log.blocks import Block, BlockType, Header, HeaderKey
-from hoodoo.format.log.ordering import ORDERING, K, codes_and_offsets, union_of, whole
+from hoodoo.format.log.ordering import ORDERING, K, union_of, whole
 from hoodoo.format.log.wrappers import (
     READERS,
     Raw,
@@ -33,6 +33,7 @@ from hoodoo.format.log.wrappers import (
     read_long,
     varint,
 )
+from hoodoo.format.unions import codes_and_offsets
 from hoodoo.model.instant import InstantTime
 
 DELETES = pa.schema(

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from hoodoo.errors import InputError
+from hoodoo.format.unions import codes_and_offsets
 
 
 class OrderingKind(IntEnum):
@@ -99,16 +100,6 @@ def whole(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
             return union_of(np.empty(0, dtype=np.int8), {})
         column = column.combine_chunks()
     return column if column.type == type_ else column.cast(type_)
-
-
-def codes_and_offsets(union: pa.Array) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
-    """Per row, its type code and its place among the values of that code."""
-    # UnionArray.type_codes and .offsets forget that the array may be a slice: read the buffers.
-    _, codes, offsets, *_ = union.buffers()
-    rows = slice(union.offset, union.offset + len(union))
-    if len(union) == 0:
-        return np.empty(0, dtype=np.int8), np.empty(0, dtype=np.int32)
-    return np.frombuffer(codes, dtype=np.int8)[rows], np.frombuffer(offsets, dtype=np.int32)[rows]
 
 
 def child(union: pa.Array, kind: OrderingKind) -> pa.Array:

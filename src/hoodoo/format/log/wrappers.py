@@ -28,9 +28,9 @@ from hoodoo.format.log.ordering import (
     K,
     OrderingKind,
     child,
-    codes_and_offsets,
     union_of,
 )
+from hoodoo.format.unions import codes_and_offsets
 
 Raw: TypeAlias = Any  # int for numbers, bytes for all else, list of (kind, raw) for arrays
 Reader: TypeAlias = Callable[[bytes, int], tuple[Raw, int]]

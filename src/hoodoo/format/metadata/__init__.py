@@ -1,0 +1,1 @@
+"""The records of a metadata table: Avro values <-> Arrow columns, keys, file groups."""

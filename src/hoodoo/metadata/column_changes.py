@@ -1,0 +1,186 @@
+"""Partitions `column_stats` and `partition_stats`, out of the ranges of files' columns.
+
+A bound that is unknown is null, with honest counts; NaN is no bound. Whoever reads tells an
+unknown bound from a column of nulls by the counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from hoodoo.errors import InputError
+from hoodoo.format.avro_encode import decimal_bytes
+from hoodoo.format.metadata.column_stats import COLUMN_STATS_SCHEMA, make_bounds
+from hoodoo.format.metadata.keys import column_stats_keys, partition_stats_keys
+from hoodoo.format.metadata.schema import RecordKind, Wrapper
+from hoodoo.format.metadata.value_types import ColumnType, ValueType
+from hoodoo.format.unions import empty_table
+from hoodoo.metadata.merge import Batch, sort_entries
+from hoodoo.metadata.merge_stats import merge_column_stats
+from hoodoo.model.paths import PartitionPath
+from hoodoo.model.stats import ColumnRange, FileRanges
+
+
+def column_stats(
+    files: Iterable[FileRanges], columns: Mapping[str, ColumnType], schema: pa.Schema
+) -> pa.Table:
+    """Entries of `column_stats`, sorted: one per file and column that is indexed."""
+    table, partitions = _stats_of(files, columns, schema)
+    keys = column_stats_keys(
+        columns=_one(table["column_name"]),
+        partitions=partitions,
+        file_names=_one(table["file_name"]),
+    )
+    return sort_entries(table.set_column(0, COLUMN_STATS_SCHEMA.field("key"), keys))
+
+
+def partition_stats(
+    files: Iterable[FileRanges],
+    columns: Mapping[str, ColumnType],
+    schema: pa.Schema,
+    *,
+    is_tight: bool,
+) -> pa.Table:
+    """Entries of `partition_stats`, sorted: one per partition and column.
+
+    They are tight if `files` are all files of the partitions: then they replace what was known.
+    """
+    table, partitions = _stats_of(files, columns, schema)
+    keys = partition_stats_keys(columns=_one(table["column_name"]), partitions=partitions)
+    table = _set(table, "key", keys)
+    table = _set(table, "file_name", partitions)
+    merged = merge_column_stats([Batch(table)])
+    kinds = pa.repeat(pa.scalar(int(RecordKind.PARTITION_STATS), pa.int32()), merged.num_rows)
+    merged = _set(_set(merged, "kind", kinds), "is_tight_bound", pa.repeat(is_tight, len(kinds)))
+    return _forget_bounds(merged, pc.is_in(merged["key"], _unknown_keys(table)))
+
+
+def column_stats_deletes(
+    files: Mapping[PartitionPath, Sequence[str]], columns: Sequence[str]
+) -> pa.Array:
+    """The keys of `column_stats` that go when files are cleaned."""
+    pairs = [(partition, name) for partition, names in files.items() for name in names]
+    every = [(column, *pair) for column in columns for pair in pairs]
+    names, partitions, file_names = zip(*every, strict=True) if every else ((), (), ())
+    return column_stats_keys(
+        columns=pa.array(names, pa.string()),
+        partitions=pa.array(partitions, pa.string()),
+        file_names=pa.array(file_names, pa.string()),
+    )
+
+
+def partition_stats_deletes(
+    partitions: Sequence[PartitionPath], columns: Sequence[str]
+) -> pa.Array:
+    """The keys of `partition_stats` that go when partitions are dropped."""
+    pairs = [(column, partition) for column in columns for partition in partitions]
+    names, paths = zip(*pairs, strict=True) if pairs else ((), ())
+    return partition_stats_keys(
+        columns=pa.array(names, pa.string()), partitions=pa.array(paths, pa.string())
+    )
+
+
+def _stats_of(
+    files: Iterable[FileRanges], columns: Mapping[str, ColumnType], schema: pa.Schema
+) -> tuple[pa.Table, pa.Array]:
+    """Entries without keys, column after column; and the partitions of their files."""
+    by_column: dict[str, list[tuple[FileRanges, ColumnRange]]] = {name: [] for name in columns}
+    for file in files:
+        for one in file.ranges:
+            if one.column in by_column:
+                by_column[one.column].append((file, one))
+    tables = [empty_table(COLUMN_STATS_SCHEMA)]
+    partitions: list[str] = []
+    for name, pairs in by_column.items():
+        if pairs:
+            kind = schema.field(name).type
+            tables.append(_stats_of_column(name, kind, columns[name], pairs))
+            partitions += (file.partition for file, _ in pairs)
+    return pa.concat_tables(tables).combine_chunks(), pa.array(partitions, pa.string())
+
+
+def _stats_of_column(
+    name: str, kind: pa.DataType, type_: ColumnType, pairs: list[tuple[FileRanges, ColumnRange]]
+) -> pa.Table:
+    ranges = [one for _, one in pairs]
+    count = len(pairs)
+    known = np.array([_has_bounds(one) for one in ranges], bool)
+    wrappers = np.where(known, np.int8(type_.wrapper), np.int8(Wrapper.NULL))
+    bounds = []
+    for values in ([one.min_value for one in ranges], [one.max_value for one in ranges]):
+        present = [value for value, is_known in zip(values, known, strict=True) if is_known]
+        inside = {type_.wrapper: _to_stored(present, kind, type_, name)} if present else {}
+        bounds.append(make_bounds(wrappers, inside))
+    types = np.where(known, np.int32(type_.value_type), np.int32(ValueType.NULL))
+    infos = pa.array([type_.info if is_known else None for is_known in known], pa.string())
+    columns = {
+        "key": pa.repeat("", count),
+        "kind": pa.repeat(pa.scalar(int(RecordKind.COLUMN_STATS), pa.int32()), count),
+        "file_name": pa.array([file.file_name for file, _ in pairs], pa.string()),
+        "column_name": pa.repeat(name, count),
+        "min_value": bounds[0],
+        "max_value": bounds[1],
+        "value_count": pa.array([one.value_count for one in ranges], pa.int64()),
+        "null_count": pa.array([one.null_count for one in ranges], pa.int64()),
+        "size_bytes": pa.array([one.size_bytes for one in ranges], pa.int64()),
+        "uncompressed_bytes": pa.array([one.uncompressed_bytes for one in ranges], pa.int64()),
+        "is_deleted": pa.repeat(False, count),
+        "is_tight_bound": pa.repeat(False, count),
+        "value_type": pa.array(types),
+        "value_type_info": infos,
+    }
+    return pa.table(columns, COLUMN_STATS_SCHEMA)
+
+
+def _has_bounds(one: ColumnRange) -> bool:
+    bounds = (one.min_value, one.max_value)
+    return not any(
+        value is None or (isinstance(value, float) and math.isnan(value)) for value in bounds
+    )
+
+
+def _to_stored(values: list[object], kind: pa.DataType, type_: ColumnType, name: str) -> pa.Array:
+    """Values of a column as its wrapper has them: numbers of days, of microseconds, ..."""
+    try:
+        typed = pa.array(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(f"bounds of column {name} are not of its type {kind}: {error}") from None
+    if pt.is_decimal(kind):
+        return decimal_bytes(typed.cast(pa.decimal128(kind.precision, kind.scale)))
+    return typed.cast(type_.arrow)
+
+
+def _unknown_keys(table: pa.Table) -> pa.Array:
+    """Keys of entries that have values, and no bounds for them."""
+    has_values = pc.greater(table["value_count"], table["null_count"])
+    is_unknown = pc.and_(has_values, pc.equal(table["value_type"], int(ValueType.NULL)))
+    return _one(table["key"].filter(is_unknown))
+
+
+def _forget_bounds(table: pa.Table, forgotten: pa.ChunkedArray) -> pa.Table:
+    if not pc.any(forgotten).as_py():
+        return table
+    flags = forgotten.to_numpy()
+    empty = make_bounds(np.zeros(1, np.int8), {})
+    rows = np.where(flags, table.num_rows, np.arange(table.num_rows))
+    for name in ("min_value", "max_value"):
+        bounds = pa.concat_arrays([_one(table[name]), empty])
+        table = _set(table, name, bounds.take(pa.array(rows)))
+    types = pc.if_else(forgotten, pa.scalar(int(ValueType.NULL), pa.int32()), table["value_type"])
+    infos = pc.if_else(forgotten, pa.scalar(None, pa.string()), table["value_type_info"])
+    return _set(_set(table, "value_type", types), "value_type_info", infos)
+
+
+def _set(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    field = COLUMN_STATS_SCHEMA.field(name)
+    return table.set_column(table.column_names.index(name), field, column)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()
