@@ -1,0 +1,100 @@
+"""Markers through the server in the driver, against one marker file each, turn by turn."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bench.clock import ratio_line
+from hoodoo.concurrency.markers import announce, load_markers
+from hoodoo.config.concurrency import MarkerType
+from hoodoo.env import Env
+from hoodoo.model.instant import InstantTime
+from hoodoo.model.names import MarkerKind, MarkerName
+from hoodoo.spark.marker_server import MarkerServer
+from hoodoo.testing.servers import ServerUnavailable, seaweedfs
+
+MARKERS = 10_000
+CLIENTS = 8
+PARTITIONS = 20
+ROUNDS = ("cold", "warm", "warm")
+
+
+def markers_of(instant: InstantTime, count: int = MARKERS) -> list[MarkerName]:
+    """Markers of new base files in some partitions."""
+    return [
+        MarkerName(
+            f"city=c{number % PARTITIONS}/{number:08x}-0000-4000-8000-000000000000-0"
+            f"_{number}-1-0_{instant}.parquet",
+            MarkerKind.CREATE,
+        )
+        for number in range(count)
+    ]
+
+
+def announce_one_by_one(
+    markers: Sequence[MarkerName], announce_one: Callable[[MarkerName, int], None]
+) -> list[float]:
+    """Announce each marker by itself, from several clients; seconds of each call."""
+
+    def work(client: int) -> list[float]:
+        took = []
+        for number in range(client, len(markers), CLIENTS):
+            started = time.perf_counter()
+            announce_one(markers[number], number)
+            took.append(time.perf_counter() - started)
+        return took
+
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        return [seconds for took in clients.map(work, range(CLIENTS)) for seconds in took]
+
+
+def direct(env: Env, instant: InstantTime) -> list[float]:
+    """One empty file for each marker."""
+    return announce_one_by_one(
+        markers_of(instant),
+        lambda marker, _: announce(env, instant, [marker], type=MarkerType.DIRECT),
+    )
+
+
+def served(env: Env, instant: InstantTime) -> list[float]:
+    """The same through a server, which is started and stopped for it."""
+    server = MarkerServer(
+        env, instant, host="127.0.0.1", files=20, interval_ms=50, find_conflict=lambda: None
+    )
+    with server:
+        client = server.client
+        return announce_one_by_one(
+            markers_of(instant),
+            lambda marker, number: client.announce(env, instant, [marker], number=number),
+        )
+
+
+def measure(where: str, uri: str, options: Mapping[str, str]) -> None:
+    """Print both ways, in turns, each time in a new marker directory."""
+    env = Env.of(uri, options)
+    for turn, state in enumerate(ROUNDS):
+        seconds, calls = [], []
+        for number, way in enumerate((served, direct)):
+            instant = InstantTime(f"2026010203040{turn}{number:03}")
+            started = time.perf_counter()
+            calls.append(way(env, instant))
+            seconds.append(time.perf_counter() - started)
+            assert len(load_markers(env, instant).files) == MARKERS
+        print(ratio_line(f"{MARKERS:,} markers by server, {where}, {state}", *seconds))
+        for name, took in zip(("server", "direct"), calls, strict=True):
+            cuts = statistics.quantiles(took, n=100)
+            print(f"  {name}: p50 {cuts[49] * 1000:.2f} ms, p99 {cuts[98] * 1000:.2f} ms a marker")
+
+
+def run(folder: Path) -> None:
+    """Print the figures on local disk and on an S3 server of this machine."""
+    measure("local disk", f"file://{folder}/table", {})
+    try:
+        with seaweedfs(folder / "s3") as server:
+            measure("S3 server", server.uri("table"), server.options)
+    except ServerUnavailable as error:
+        print(f"markers, S3 server: not measured ({error})")
