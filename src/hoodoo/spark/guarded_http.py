@@ -53,7 +53,11 @@ class Connections:
         if len(self._open) >= _MOST_CONNECTIONS:
             idle = [each for each in self._open if not each.is_busy]
             strangers = [each for each in idle if not each.is_trusted]
-            (strangers or idle or [new])[0].transport.abort()
+            oldest = (strangers or idle or [new])[0]
+            oldest.transport.abort()
+            self.leave(oldest)  # now: several may come before the loop tells that it is closed
+            if oldest is new:
+                return
         self._open[new] = None
 
     def leave(self, connection: GuardedProtocol) -> None:

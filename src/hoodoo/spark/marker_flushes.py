@@ -1,8 +1,9 @@
 """`MarkerFlushes`: who waits for which batch, in the event loop of the marker server.
 
 Group commit: while no batch is being written, markers are written at once; those that come
-meanwhile form the next batch, which waits a moment for those who were just answered. Where the store is slow, that one begins beside those under way
-when the interval has passed since the last one began, as long as there is a free file.
+meanwhile form the next batch, which waits a moment for those who were just answered. Where the
+store is slow, it begins beside those under way when the interval has passed since the last one
+began, as long as there is a free file.
 """
 
 from __future__ import annotations

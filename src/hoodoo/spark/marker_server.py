@@ -81,7 +81,8 @@ class MarkerServer:
         try:
             import hoodoo.spark.guarded_http  # noqa: F401 - absent packages are found here
         except ImportError as error:
-            raise EngineFailed(f"the package {error.name} is not installed") from error
+            package = (error.name or "").partition(".")[0]
+            raise EngineFailed(f"the package {package} is not installed") from error
         try:
             listening = _listen(self._bind, self._port)
         except OSError as error:
