@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from bench.clock import ratio_line
@@ -14,6 +17,8 @@ from hoodoo.config.concurrency import MarkerType
 from hoodoo.env import Env
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import MarkerKind, MarkerName
+from hoodoo.model.paths import marker_directory
+from hoodoo.spark.marker_client import ServedMarkers
 from hoodoo.spark.marker_server import MarkerServer
 from hoodoo.testing.servers import ServerUnavailable, seaweedfs
 
@@ -60,34 +65,65 @@ def direct(env: Env, instant: InstantTime) -> list[float]:
     )
 
 
-def served(env: Env, instant: InstantTime) -> list[float]:
-    """The same through a server, which is started and stopped for it."""
+def _serve(pipe: Connection, uri: str, options: Mapping[str, str], instant: InstantTime) -> None:
     server = MarkerServer(
-        env, instant, host="127.0.0.1", files=20, interval_ms=50, find_conflict=lambda: None
+        Env.of(uri, options),
+        instant,
+        host="127.0.0.1",
+        files=20,
+        interval_ms=50,
+        find_conflict=lambda: None,
     )
     with server:
-        client = server.client
-        return announce_one_by_one(
-            markers_of(instant),
-            lambda marker, number: client.announce(env, instant, [marker], number=number),
-        )
+        pipe.send(server.client)
+        pipe.recv()
+
+
+@contextmanager
+def server_process(
+    uri: str, options: Mapping[str, str], instant: InstantTime
+) -> Iterator[ServedMarkers]:
+    """A server in another process than its clients, as a driver is."""
+    here, there = get_context("spawn").Pipe()
+    arguments = (there, uri, dict(options), instant)
+    process = get_context("spawn").Process(target=_serve, args=arguments, daemon=True)
+    process.start()
+    try:
+        yield here.recv()
+    finally:
+        here.send(None)
+        process.join()
+
+
+def served(env: Env, instant: InstantTime, client: ServedMarkers) -> list[float]:
+    """The same through a server."""
+    return announce_one_by_one(
+        markers_of(instant),
+        lambda marker, number: client.announce(env, instant, [marker], number=number),
+    )
 
 
 def measure(where: str, uri: str, options: Mapping[str, str]) -> None:
     """Print both ways, in turns, each time in a new marker directory."""
     env = Env.of(uri, options)
     for turn, state in enumerate(ROUNDS):
-        seconds, calls = [], []
-        for number, way in enumerate((served, direct)):
-            instant = InstantTime(f"2026010203040{turn}{number:03}")
-            started = time.perf_counter()
-            calls.append(way(env, instant))
-            seconds.append(time.perf_counter() - started)
+        instants = [InstantTime(f"2026010203040{turn}{number:03}") for number in range(2)]
+        with server_process(uri, options, instants[0]) as client:
+            ours_s, by_server = _timed(lambda: served(env, instants[0], client))  # noqa: B023 run at once
+        theirs_s, by_file = _timed(lambda: direct(env, instants[1]))  # noqa: B023 run at once
+        for instant in instants:
             assert len(load_markers(env, instant).files) == MARKERS
-        print(ratio_line(f"{MARKERS:,} markers by server, {where}, {state}", *seconds))
-        for name, took in zip(("server", "direct"), calls, strict=True):
+        assert not env.storage.exists(f"{marker_directory(instants[0])}/MARKERS20")
+        print(ratio_line(f"{MARKERS:,} markers by server, {where}, {state}", ours_s, theirs_s))
+        for name, took in (("server", by_server), ("direct", by_file)):
             cuts = statistics.quantiles(took, n=100)
             print(f"  {name}: p50 {cuts[49] * 1000:.2f} ms, p99 {cuts[98] * 1000:.2f} ms a marker")
+
+
+def _timed(work: Callable[[], list[float]]) -> tuple[float, list[float]]:
+    started = time.perf_counter()
+    took = work()
+    return time.perf_counter() - started, took
 
 
 def run(folder: Path) -> None:

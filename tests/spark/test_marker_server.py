@@ -114,6 +114,20 @@ def is_closed_by_server(opened: socket.socket) -> bool:
     return True
 
 
+@contextmanager
+def server_process(uri: str) -> Iterator[tuple[subprocess.Popen[bytes], ServedMarkers]]:
+    """A server in a process of its own, as a driver is; killed at the end."""
+    program = Path(__file__).parents[1] / "support" / "marker_server_process.py"
+    command = [sys.executable, str(program), uri, T]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield process, pickle.loads(bytes.fromhex(process.stdout.readline().decode()))
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def server_threads() -> set[str]:
     return {each.name for each in threading.enumerate() if each.name.startswith("hoodoo-marker")}
 
@@ -172,15 +186,9 @@ def test_markers_of_many_clients_are_stored_when_answered(env: Env) -> None:
 
 def test_a_killed_server_has_lost_nothing_that_it_answered(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/table"
-    program = Path(__file__).parents[1] / "support" / "marker_server_process.py"
-    process = subprocess.Popen(
-        [sys.executable, str(program), uri, T], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
     answered: list[MarkerName] = []
     enough = threading.Event()
-    try:
-        assert process.stdout is not None
-        client: ServedMarkers = pickle.loads(bytes.fromhex(process.stdout.readline().decode()))
+    with server_process(uri) as (process, client):
 
         def work(first: int) -> None:
             for number in count(first, 4):
@@ -200,9 +208,6 @@ def test_a_killed_server_has_lost_nothing_that_it_answered(tmp_path: Path) -> No
             process.kill()
             for each in done:
                 each.result()
-    finally:
-        process.kill()
-        process.communicate()
     assert set(answered) <= stored(Env.of(uri))
 
 
@@ -627,10 +632,10 @@ def test_many_requests_for_a_while_lose_nothing(
     tmp_path: Path, seconds: int, record_property: Callable[[str, object], None]
 ) -> None:
     """As fast as clients come, up to 1,000 requests a second."""
-    env, clients, rate = Env.of(f"file://{tmp_path}/table"), 32, 1_000
-    server = server_on(env)
-    with server, ThreadPoolExecutor(clients) as threads:
-        client, started = server.client, time.monotonic()
+    uri, clients, rate = f"file://{tmp_path}/table", 32, 1_000
+    env = Env.of(uri)
+    with server_process(uri) as (_, client), ThreadPoolExecutor(clients) as threads:
+        started = time.monotonic()
 
         def work(first: int) -> list[float]:
             took = []
