@@ -1,4 +1,4 @@
-"""Markers through the server in the driver, against one marker file each, turn by turn."""
+"""Markers through the server in the driver, against one marker file each, to their end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from bench.clock import ratio_line
-from hoodoo.concurrency.markers import announce, load_markers
+from hoodoo.concurrency.markers import announce, delete_markers, load_markers
 from hoodoo.config.concurrency import MarkerType
 from hoodoo.env import Env
 from hoodoo.model.instant import InstantTime
@@ -25,7 +25,7 @@ from hoodoo.testing.servers import ServerUnavailable, seaweedfs
 MARKERS = 10_000
 CLIENTS = 8
 PARTITIONS = 20
-ROUNDS = ("cold", "warm", "warm")
+ROUNDS = ("cold", "warm")
 
 
 def markers_of(instant: InstantTime, count: int = MARKERS) -> list[MarkerName]:
@@ -111,13 +111,26 @@ def measure(where: str, uri: str, options: Mapping[str, str]) -> None:
         with server_process(uri, options, instants[0]) as client:
             ours_s, by_server = _timed(lambda: served(env, instants[0], client))  # noqa: B023 run at once
         theirs_s, by_file = _timed(lambda: direct(env, instants[1]))  # noqa: B023 run at once
-        for instant in instants:
-            assert len(load_markers(env, instant).files) == MARKERS
         assert not env.storage.exists(f"{marker_directory(instants[0])}/MARKERS20")
         print(ratio_line(f"{MARKERS:,} markers by server, {where}, {state}", ours_s, theirs_s))
         for name, took in (("server", by_server), ("direct", by_file)):
             cuts = statistics.quantiles(took, n=100)
             print(f"  {name}: p50 {cuts[49] * 1000:.2f} ms, p99 {cuts[98] * 1000:.2f} ms a marker")
+        _end(env, where, *instants)
+
+
+def _end(env: Env, where: str, by_server: InstantTime, by_file: InstantTime) -> None:
+    """Print what the end of a write costs: its markers are read, and deleted one by one."""
+    seconds: dict[InstantTime, list[float]] = {}
+    for instant in (by_server, by_file):
+        started = time.perf_counter()
+        assert len(load_markers(env, instant).files) == MARKERS
+        loaded = time.perf_counter()
+        delete_markers(env, instant)
+        seconds[instant] = [loaded - started, time.perf_counter() - loaded]
+    for number, verb in enumerate(("load", "delete")):
+        pair = (seconds[by_server][number], seconds[by_file][number])
+        print(ratio_line(f"  {verb} them, {where}", *pair))
 
 
 def _timed(work: Callable[[], list[float]]) -> tuple[float, list[float]]:

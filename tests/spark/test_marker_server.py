@@ -495,12 +495,13 @@ def half_open(client: ServedMarkers, number: int) -> Iterator[list[socket.socket
 
 
 def test_half_open_connections_do_not_keep_others_out(env: Env) -> None:
-    with server_on(env) as server, half_open(server.client, 200):
+    with server_on(env) as server, half_open(server.client, 200) as opened:
         for number in range(50):
             assert post(server.client, str(marker(number))) == 200
         started = time.monotonic()
         server.stop()
         assert time.monotonic() - started < 5
+        assert all(map(is_closed_by_server, opened))
     assert stored(env) == set(map(marker, range(50)))
     assert not server_threads()
 
