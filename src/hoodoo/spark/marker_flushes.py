@@ -16,6 +16,7 @@ from typing import TypeAlias
 from hoodoo.concurrency.marker_batches import Batch, MarkerBatches
 from hoodoo.model.names import MarkerName
 
+_STOPS = "the marker server stops"
 _GATHER_S = 0.002
 _Waiting: TypeAlias = tuple[Sequence[MarkerName], "asyncio.Future[None]"]
 
@@ -34,6 +35,7 @@ class MarkerFlushes:
         self._began = self._ended = float("-inf")
         self._expected = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
         self._holds = 0  # no batch begins while there are any
 
     @property
@@ -43,6 +45,8 @@ class MarkerFlushes:
 
     async def announce(self, markers: Sequence[MarkerName]) -> None:
         """Returns once the markers are durable; raises what kept their batch from the store."""
+        if self._is_stopped:
+            raise ConnectionAbortedError(_STOPS)
         durable: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append((markers, durable))
         self._begin_if_due()
@@ -61,10 +65,11 @@ class MarkerFlushes:
 
     async def stop(self, within_s: float) -> None:
         """Let the batches under way end, within bounds; whoever waits for another is refused."""
+        self._is_stopped = True
         self._holds += 1
         self._cancel_timer()
         waiting, self._waiting = self._waiting, []
-        _answer(waiting, ConnectionAbortedError("the marker server stops"))
+        _answer(waiting, ConnectionAbortedError(_STOPS))
         if self._under_way:
             await asyncio.wait(set(self._under_way), timeout=within_s)
         # A thread that hangs in the store ends when that gives up; nobody waits for it here.
