@@ -247,8 +247,7 @@ _TUNING: tuple[Rules, ...] = (
         "checkpoint.identifier disable.compaction ignore.failed.batch retry.count "
         "retry.interval.ms",
     ),
-    tuning("hoodie.embed.timeline.server"),
-    tuning("hoodie.embed.timeline.server.", "async gzip port reuse.enabled threads"),
+    tuning("hoodie.embed.timeline.server.", "async gzip reuse.enabled threads"),
     tuning(
         "hoodie.filesystem.",
         "operation.retry.enable operation.retry.exceptions operation.retry.initial_interval_ms "
@@ -275,11 +274,7 @@ _TUNING: tuple[Rules, ...] = (
         "write.allocator.size.bytes write.flush.byte.watermark",
     ),
     tuning("hoodie.logfile.", "data.block.max.size max.size to.parquet.compression.ratio"),
-    tuning(
-        "hoodie.markers.",
-        "delete.parallelism timeline_server_based.batch.interval_ms "
-        "timeline_server_based.batch.num_threads",
-    ),
+    tuning("hoodie.markers.delete.parallelism"),
     tuning(
         "hoodie.memory.",
         "compaction.fraction compaction.max.size dfs.buffer.max.size merge.fraction "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from hoodoo.config.concurrency import MarkerType
+from hoodoo.config.markers import (
+    MARKER_FILES,
+    MARKER_INTERVAL_MS,
+    MARKER_SERVER,
+    MARKER_SERVER_PORT,
+)
 from hoodoo.config.write import RECORD_SIZE_ESTIMATE
 from hoodoo.engine.stop import Stop
 from hoodoo.errors import CommitFailed
@@ -150,15 +158,16 @@ def write_routed(
     ):
         writes[task].append(planned)
     deletes = assignment.operation is OperationType.DELETE
-    shared = spark.sparkContext.broadcast(StageTasks(context, writes, deletes, combine))
-    errors = watch_for_errors(spark.sparkContext, stop)
-    stage_rows = routed.in_tasks(spark, tasks).mapInArrow(
-        lambda batches: write_file_groups(shared.value, batches, errors.add), RESULTS
-    )
-    try:
-        results = _collect_results(spark, stage_rows, context, stop)
-    finally:
-        shared.destroy()
+    with _serving_markers(spark, context, stop) as served:
+        shared = spark.sparkContext.broadcast(StageTasks(served, writes, deletes, combine))
+        errors = watch_for_errors(spark.sparkContext, stop)
+        stage_rows = routed.in_tasks(spark, tasks).mapInArrow(
+            lambda batches: write_file_groups(shared.value, batches, errors.add), RESULTS
+        )
+        try:
+            results = _collect_results(spark, stage_rows, context, stop)
+        finally:
+            shared.destroy()
     received = sum(result.rows for result in results)
     if received != routed.rows:
         raise CommitFailed(
@@ -172,16 +181,46 @@ def write_streamed(
     spark: SparkSession, frame: DataFrame, context: WriteContext, stop: Stop
 ) -> list[WriteStat]:
     """Write rows to new file groups where they are, without moving them."""
-    shared = spark.sparkContext.broadcast(context)
-    errors = watch_for_errors(spark.sparkContext, stop)
-    stage_rows = frame.mapInArrow(
-        lambda batches: write_bulk(shared.value, batches, errors.add), RESULTS
-    )
-    try:
-        results = _collect_results(spark, stage_rows, context, stop)
-    finally:
-        shared.destroy()
+    with _serving_markers(spark, context, stop) as served:
+        shared = spark.sparkContext.broadcast(served)
+        errors = watch_for_errors(spark.sparkContext, stop)
+        stage_rows = frame.mapInArrow(
+            lambda batches: write_bulk(shared.value, batches, errors.add), RESULTS
+        )
+        try:
+            results = _collect_results(spark, stage_rows, context, stop)
+        finally:
+            shared.destroy()
     return [stat for result in results for stat in result.stats]
+
+
+@contextmanager
+def _serving_markers(
+    spark: SparkSession, context: WriteContext, stop: Stop
+) -> Iterator[WriteContext]:
+    """The context with a marker server in this process, if markers come in batches.
+
+    Tasks that announce files after a conflict was found are told so by the server.
+    """
+    config = context.ref.config
+    if context.marker_type is not MarkerType.BATCHED or not config.get(MARKER_SERVER):
+        yield context
+        return
+    from hoodoo.spark.marker_server import MarkerServer, driver_address, serve_markers
+
+    host, bind = driver_address(spark)
+    server = MarkerServer(
+        context.ref.env,
+        context.requested_time,
+        host=host,
+        bind=bind,
+        port=config.get(MARKER_SERVER_PORT),
+        files=config.get(MARKER_FILES),
+        interval_ms=config.get(MARKER_INTERVAL_MS),
+        find_conflict=lambda: stop.error,
+    )
+    with serve_markers(server) as announcer:
+        yield replace(context, announcer=announcer)
 
 
 def _collect_results(
