@@ -70,24 +70,24 @@ def never_look(patch: pytest.MonkeyPatch) -> None:
 def look_at_all(patch: pytest.MonkeyPatch) -> None:
     def find(strategy: object, mine: object, others: object, peers: list[Peer]) -> object:
         older = [peer.if_completed() for peer in peers]
-        return detection.find_conflicts(strategy, mine, [*others, *older])  # type: ignore[misc, arg-type]
+        return detection.find_conflicts(strategy, mine, [*others, *older])
 
     real = detection.load_peers
     patch.setattr(detection, "find_early_conflicts", find)
     patch.setattr(
         detection,
         "load_peers",
-        lambda ref, now, *, before: real(ref, now, before="9" * 17),  # type: ignore[arg-type]
+        lambda ref, now, *, before: real(ref, now, before="9" * 17),
     )
 
 
 def take_any_partition(patch: pytest.MonkeyPatch) -> None:
     def same(group: object) -> object:
-        return detection.FileGroupId("", "")  # type: ignore[arg-type]
+        return detection.FileGroupId("", "")
 
     simple = detection.STRATEGIES[detection.ConflictStrategy.SIMPLE]
     blurred = detection.replace(simple, same_as=same)
-    patch.setitem(detection.STRATEGIES, detection.ConflictStrategy.SIMPLE, blurred)  # type: ignore[arg-type]
+    patch.setitem(detection.STRATEGIES, detection.ConflictStrategy.SIMPLE, blurred)
     patch.setattr(Wanted, "select", lambda self, names: [name for name, _, _ in names])
 
 

@@ -153,3 +153,18 @@ def test_a_retry_waits_for_the_older_write_and_then_succeeds(
     found = hoodoo.open_table(place).to_arrow(columns=["id", "v"])
     values = dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
     assert values == {"a": 1, "b": 2, "c": 0, "d": 0}
+
+
+def test_tasks_announce_their_files_to_the_server_of_the_driver(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "t"
+    make_table(place)
+    options = {**KEYS_IN_DRIVER, "hoodie.write.markers.type": "timeline_server_based"}
+    with caplog.at_level("INFO", logger="hoodoo.spark"):
+        table = hoodoo.open_table(place, options=options)
+        table.upsert(spark.createDataFrame(rows(5, "a", "b")))
+    assert "marker_server_started" in caplog.text
+    assert "marker_server_failed" not in caplog.text
+    assert table.to_arrow(filter="v = 5").num_rows == 2
+    assert not list((place / ".hoodie" / ".temp").rglob("MARKERS*"))

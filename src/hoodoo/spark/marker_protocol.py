@@ -14,12 +14,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hoodoo import errors
-from hoodoo.errors import CommitFailed, HoodooError, WriteConflict
+from hoodoo.errors import (
+    Cancelled,
+    CommitFailed,
+    EarlyConflict,
+    HeartbeatLost,
+    HoodooError,
+    WriteConflict,
+)
 
 TOKEN_HEADER = "x-hoodoo-token"
 MARKERS_PATH = "/v1/markers"
 CONFLICT_PATH = "/v1/conflict"
+
+_KINDS = {kind.__name__: kind for kind in (WriteConflict, EarlyConflict, HeartbeatLost, Cancelled)}
 
 MOST_BODY_BYTES = 1 << 20
 MOST_MARKERS = 5_000
@@ -41,14 +49,12 @@ def encode_conflict(error: HoodooError) -> dict[str, object]:
 def decode_conflict(conflict: Mapping[str, Any]) -> HoodooError:
     """The error again, with all its fields."""
     message = str(conflict["message"])
-    kind = getattr(errors, str(conflict["kind"]), CommitFailed)
-    if isinstance(kind, type) and issubclass(kind, WriteConflict):
+    kind: type[CommitFailed] = _KINDS.get(str(conflict["kind"]), CommitFailed)
+    if issubclass(kind, WriteConflict):
         return kind(
             message,
             instant=conflict["instant"],
             others=tuple(conflict["others"]),
             file_groups=tuple(conflict["file_groups"]),
         )
-    if isinstance(kind, type) and issubclass(kind, CommitFailed):
-        return kind(message)
-    return CommitFailed(message)
+    return kind(message)

@@ -104,6 +104,7 @@ class EarlyScenario(TableScenario):
         self._world = world
 
     def table(self, env: Env, **options: object) -> Table:
+        """The table as a process opens it that is slow to write."""
         strategy = {EARLY_STRATEGY.name: self.strategy.value}
         given = {**OPTIONS, **_ON, **strategy, **self.options, **options}
         return Table(open_ref(env.storage.uri, given, env), SlowEngine(env))
