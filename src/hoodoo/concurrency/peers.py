@@ -1,7 +1,7 @@
 """Writes of others that are in progress now: who is at work on them, and what they are about.
 
 They are found on the timeline, never by what lies about: markers of instants that have ended mean
-nothing. Whether a writer lives is judged as recovery judges it, so that nobody gives way to a write
+nothing. A writer that recovery takes for dead is dead here too, so that nobody gives way to a write
 that is about to be rolled back.
 """
 
@@ -63,13 +63,18 @@ def find_writes(timeline: Timeline, *, before: InstantTime | None = None) -> lis
 def find_live_writes(
     ref: TableRef, timeline: Timeline, writes: Iterable[Instant]
 ) -> dict[InstantTime, Pulse]:
-    """Those of these pending writes that somebody is at work on, and that nobody rolls back."""
+    """Those of these pending writes that somebody is at work on, and that nobody rolls back.
+
+    One without a heartbeat does not count, unlike in recovery: a writer of Apache Hudi's that is
+    refused takes its heartbeat away and leaves the rest pending. The gate is there for the others.
+    """
     writes = list(writes)
     if not writes:
         return {}
     targets = load_rollback_targets(ref.env, ref.properties.timeline, timeline.pending)
     writes = [instant for instant in writes if instant.requested_time not in targets]
-    return {time: pulse for time, pulse in take_pulses(ref, writes).items() if not pulse.is_dead}
+    pulses = take_pulses(ref, writes)
+    return {t: pulse for t, pulse in pulses.items() if pulse.has_heartbeat and not pulse.is_dead}
 
 
 def load_peers(ref: TableRef, timeline: Timeline, *, before: InstantTime) -> list[Peer]:
