@@ -1,4 +1,4 @@
-"""Early conflict detection beside that of Apache Hudi: the younger write gives way on both sides."""
+"""Early conflict detection beside Apache Hudi's: on both sides the younger write gives way."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from peer_tables import MOR, OPERATION, PARTITION
 from support.dead_writes import make_older
 from support.paused_writes import pause_write
 from support.processes import until
+from typer.testing import CliRunner
 
 import hoodoo
 from hoodoo.api import Table
+from hoodoo.cli.main import app
 from hoodoo.concurrency.others import load_other
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
@@ -312,3 +314,19 @@ def test_a_write_of_hudi_that_was_refused_is_in_nobody_s_way(hudi: Peer, tmp_pat
     assert pending(tmp_path) == [theirs.instant]
     hoodoo.open_table(str(tmp_path), OUR_LOCK).upsert(trips("b sf 3 22"))
     check(hudi, tmp_path, "a 1 10", "b 3 22", *AFTER_FIRST[2:])
+
+
+def test_a_write_of_hudi_that_gave_way_is_in_our_way_until_it_is_dead(
+    hudi: Peer, tmp_path: Path
+) -> None:
+    """A limit: unlike one that is refused in the gate it leaves its heartbeat behind."""
+    table = new_table(tmp_path, "cow", OUR_LOCK)
+    table.insert(trips(*FIRST))
+    with pause_write(tmp_path, lambda t: t.upsert(trips("a sf 2 11")), options=OUR_LOCK) as ours:
+        left = refuse_hudi(hudi, tmp_path, trips("b sf 2 21"), their_settings("cow", "direct"))
+        ours.go_on()
+    assert refuse(tmp_path, trips("b sf 2 21")).others == (left,)
+    told = CliRunner().invoke(app, ["rollback", str(tmp_path), left, "--force"])
+    assert f"rolled back {left}" in told.stdout
+    table.upsert(trips("b sf 3 22"))
+    check(hudi, tmp_path, "a 2 11", "b 3 22", *AFTER_FIRST[2:])
