@@ -168,7 +168,7 @@ def refuse_hudi(hudi: Peer, place: Path, rows: pa.Table, settings: dict[str, str
     with pytest.raises(PeerError, match=HUDI_REFUSED):
         hudi.write(place, rows, settings)
     (instant,) = set(pending(place)) - known
-    assert not list(place.glob(f"city=*/*{instant}*"))
+    assert all(".hoodie" in path.parts for path in place.rglob(f"*{instant}*"))
     return instant
 
 
@@ -272,7 +272,7 @@ def test_hudi_alone_raises_false_alarms_where_partitions_have_underscores(
     check(hudi, tmp_path, "a 3 12", "b 2 21", "c 1 30")
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ["direct", pytest.param("batched", marks=pytest.mark.nightly)])
 def test_markers_of_a_finished_write_of_hudi_mean_nothing(
     hudi: Peer, tmp_path: Path, layout: str
 ) -> None:
@@ -289,7 +289,7 @@ def test_markers_of_a_finished_write_of_hudi_mean_nothing(
     check(hudi, tmp_path, "a 2 11", "b 2 21", *AFTER_FIRST[2:])
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [pytest.param("direct", marks=pytest.mark.nightly), "batched"])
 def test_a_dead_write_of_hudi_is_in_nobody_s_way(hudi: Peer, tmp_path: Path, layout: str) -> None:
     table = new_table(tmp_path, "cow", OUR_LOCK | NO_ROLLBACK)
     table.insert(trips(*FIRST))
@@ -330,3 +330,46 @@ def test_a_write_of_hudi_that_gave_way_is_in_our_way_until_it_is_dead(
     assert f"rolled back {left}" in told.stdout
     table.upsert(trips("b sf 3 22"))
     check(hudi, tmp_path, "a 2 11", "b 3 22", *AFTER_FIRST[2:])
+
+
+# -- other tables ---------------------------------------------------------------------------------
+
+
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_both_find_each_other_in_a_table_without_partitions(
+    hudi: Peer, tmp_path: Path, layout: str
+) -> None:
+    table = hoodoo.create_table(
+        str(tmp_path), schema=trips("a sf 1 1").schema, name="trips", record_key="id", ordering="ts"
+    )
+    table.insert(trips(*FIRST))
+    theirs = {
+        key: value for key, value in their_settings("cow", layout).items() if key != PARTITION
+    }
+    with hold_write(hudi, tmp_path, trips("a sf 2 11"), theirs) as held:
+        for options in ({}, ONLY_TASKS_LOOK):
+            assert refuse(tmp_path, trips("b sf 2 21"), **options).others == (held.instant,)
+        held.go_on()
+    ours = OUR_LOCK | LAYOUTS[layout][0]
+    with pause_write(tmp_path, lambda t: t.upsert(trips("a sf 3 12")), options=ours) as paused:
+        refuse_hudi(hudi, tmp_path, trips("b sf 3 22"), theirs)
+        paused.go_on()
+    check(hudi, tmp_path, "a 3 12", *AFTER_FIRST[1:])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_buckets_are_the_same_whoever_makes_them(hudi: Peer, tmp_path: Path, layout: str) -> None:
+    """New buckets of a partition: file ids differ, and only their first digits tell."""
+    new_table(tmp_path, "cow", BUCKETS | OUR_LOCK).insert(trips(*FIRST))
+    theirs = their_settings("cow", layout) | BUCKETS
+    with hold_write(hudi, tmp_path, trips("m rome 1 60"), theirs) as held:
+        assert profile(tmp_path, held.instant) == set()
+        for options in (BUCKETS, BUCKETS | ONLY_TASKS_LOOK):
+            assert refuse(tmp_path, trips("m rome 2 61"), **options).others == (held.instant,)
+        held.go_on()
+    check(hudi, tmp_path, *AFTER_FIRST, "m 1 60")
