@@ -25,11 +25,9 @@ from peer_tables import MOR, OPERATION, PARTITION
 from support.dead_writes import make_older
 from support.paused_writes import pause_write
 from support.processes import until
-from typer.testing import CliRunner
 
 import hoodoo
 from hoodoo.api import Table
-from hoodoo.cli.main import app
 from hoodoo.concurrency.others import load_other
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
@@ -316,20 +314,26 @@ def test_a_write_of_hudi_that_was_refused_is_in_nobody_s_way(hudi: Peer, tmp_pat
     check(hudi, tmp_path, "a 1 10", "b 3 22", *AFTER_FIRST[2:])
 
 
-def test_a_write_of_hudi_that_gave_way_is_in_our_way_until_it_is_dead(
-    hudi: Peer, tmp_path: Path
+def test_a_write_of_hudi_that_gave_way_is_in_our_way_until_its_winner_commits(
+    hudi: Peer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A limit: unlike one that is refused in the gate it leaves its heartbeat behind."""
-    table = new_table(tmp_path, "cow", OUR_LOCK)
-    table.insert(trips(*FIRST))
-    with pause_write(tmp_path, lambda t: t.upsert(trips("a sf 2 11")), options=OUR_LOCK) as ours:
+    """Unlike one that is refused in the gate it leaves its heartbeat behind, and looks alive."""
+    new_table(tmp_path, "cow").insert(trips(*FIRST))
+    caplog.set_level("INFO", "hoodoo.write")
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pause_write(tmp_path, lambda t: t.upsert(trips("a sf 2 11")), options=OUR_LOCK) as ours,
+    ):
         left = refuse_hudi(hudi, tmp_path, trips("b sf 2 21"), their_settings("cow", "direct"))
+        assert refuse(tmp_path, trips("b sf 2 21")).others == (ours.instant, left)
+        patient = hoodoo.open_table(str(tmp_path), OUR_LOCK | ONE_RETRY)
+        waiting = pool.submit(patient.upsert, trips("b sf 3 22"))
+        until("we wait", lambda: "conflict retry=1" in caplog.text, within_s=30)
         ours.go_on()
-    assert refuse(tmp_path, trips("b sf 2 21")).others == (left,)
-    told = CliRunner().invoke(app, ["rollback", str(tmp_path), left, "--force"])
-    assert f"rolled back {left}" in told.stdout
-    table.upsert(trips("b sf 3 22"))
-    check(hudi, tmp_path, "a 2 11", "b 3 22", *AFTER_FIRST[2:])
+        waiting.result(30)
+    hoodoo.open_table(str(tmp_path), OUR_LOCK).upsert(trips("a sf 3 12"))
+    assert pending(tmp_path) == [left]
+    check(hudi, tmp_path, "a 3 12", "b 3 22", *AFTER_FIRST[2:])
 
 
 # -- other tables ---------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.conflict import Kind, Other, Touches
+from hoodoo.concurrency.conflict import Kind, Mine, Other, Touches, find_conflicts
 from hoodoo.concurrency.liveness import Pulse, take_pulses
-from hoodoo.concurrency.others import PENDING_KINDS, load_other
+from hoodoo.concurrency.others import PENDING_KINDS, UnlockedView, load_other, load_others
+from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.errors import NotFound
 from hoodoo.model.instant import Instant, InstantTime, State
 from hoodoo.table.ref import TableRef
@@ -77,7 +78,9 @@ def find_live_writes(
     return {t: pulse for t, pulse in pulses.items() if pulse.has_heartbeat and not pulse.is_dead}
 
 
-def load_peers(ref: TableRef, timeline: Timeline, *, before: InstantTime) -> list[Peer]:
+def load_peers(
+    ref: TableRef, timeline: Timeline, *, before: InstantTime | None = None
+) -> list[Peer]:
     """The writes in progress that were requested before a time: to these a later one gives way.
 
     Order: pending rollbacks; the probe and heartbeats; the workload profiles of those that live.
@@ -94,3 +97,26 @@ def load_peers(ref: TableRef, timeline: Timeline, *, before: InstantTime) -> lis
             assert other is not None
             peers.append(Peer(other, pulses[instant.requested_time]))
     return peers
+
+
+def drop_lost(
+    ref: TableRef, timeline: Timeline, strategy: ConflictStrategy, peers: Iterable[Peer]
+) -> list[Peer]:
+    """Without those that can only be refused: somebody else committed to their file groups.
+
+    A writer of Apache Hudi's that gives way leaves its heartbeat behind, and looks alive for as
+    long as that lasts. Whoever gave way to it once the other has committed would do so for nothing.
+    Order: metadata of the commits completed since each of them was requested.
+    """
+    view = UnlockedView(ref.env, ref.properties.timeline, timeline)
+    return [peer for peer in peers if not _has_lost(view, strategy, peer)]
+
+
+def _has_lost(view: UnlockedView, strategy: ConflictStrategy, peer: Peer) -> bool:
+    theirs = Mine(peer.time, Kind.INGESTION, peer.other.touches)
+    try:
+        others = load_others(view, strategy, theirs, view.timeline.ended_until(peer.time))
+    except NotFound:  # the timeline has moved on; the next look knows more
+        return False
+    done = [other for other in others if other.is_completed(Kind.INGESTION)]
+    return bool(find_conflicts(strategy, theirs, done))
