@@ -62,9 +62,9 @@ THEIR_BATCHED = BATCHED | {
     ),
     f"{ASYNC}.initial_delay_ms": "0",
     f"{ASYNC}.period_ms": "100",
-    # It looks beside its server, which asks for the result when it writes markers: not before then.
-    "hoodie.markers.timeline_server_based.batch.interval_ms": "2000",
 }
+TIME_TO_LOOK = {"hoodie.markers.timeline_server_based.batch.interval_ms": "2000"}
+"""Hudi looks beside its server, which asks what came of it when it writes markers: not earlier."""
 LAYOUTS = {"direct": (DIRECT, THEIR_DIRECT), "batched": (BATCHED, THEIR_BATCHED)}
 KINDS = [
     ("cow", "direct"),
@@ -164,7 +164,7 @@ def refuse_hudi(hudi: Peer, place: Path, rows: pa.Table, settings: dict[str, str
     """Hudi's write fails by its early detection, before it writes a file; its instant."""
     known = set(pending(place))
     with pytest.raises(PeerError, match=HUDI_REFUSED):
-        hudi.write(place, rows, settings)
+        hudi.write(place, rows, settings | TIME_TO_LOOK)
     (instant,) = set(pending(place)) - known
     assert all(".hoodie" in path.parts for path in place.rglob(f"*{instant}*"))
     return instant
@@ -177,7 +177,7 @@ def test_hudi_gives_way_to_us(hudi: Peer, tmp_path: Path, kind: str, layout: str
     with pause_write(
         tmp_path, lambda t: t.upsert(trips("a sf 2 11")), options=OUR_LOCK | ours
     ) as held:
-        hudi.write(tmp_path, trips("c la 2 31"), settings)  # another file group
+        hudi.write(tmp_path, trips("c la 2 31"), settings | TIME_TO_LOOK)  # another file group
         refuse_hudi(hudi, tmp_path, trips("b sf 2 21"), settings)
         held.go_on()
     check(hudi, tmp_path, "a 2 11", "b 1 20", "c 2 31", "d 1 40", "e 1 50")
@@ -195,7 +195,7 @@ def test_hudi_reads_markers_of_its_own_layout_only(
     with pause_write(
         tmp_path, lambda t: t.upsert(trips("a sf 2 11")), options=OUR_LOCK | ours
     ) as held:
-        hudi.write(tmp_path, trips("b sf 2 21"), their_settings("cow", layout))
+        hudi.write(tmp_path, trips("b sf 2 21"), their_settings("cow", layout) | TIME_TO_LOOK)
         with pytest.raises(WriteConflict):
             held.go_on()
     check(hudi, tmp_path, "a 1 10", "b 2 21", *AFTER_FIRST[2:])
