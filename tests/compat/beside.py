@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from peer_client import Peer
 from peer_rows import trips
 from peer_tables import DEFAULTS
 from same_rows import assert_same_rows
 from support.dead_writes import EXPIRY_S, make_older
+from support.processes import until
 from support.wheel import wheel_rows
 
 import hoodoo
@@ -42,12 +46,17 @@ OUR_LOCK = {"hoodie.write.lock.provider": "filesystem"}
 
 CLEANING = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
 
-DYING = {
-    "hoodie.precommit.validators": (
-        "org.apache.hudi.client.validator.SqlQuerySingleResultPreCommitValidator"
-    ),
-    "hoodie.precommit.validators.single.value.sql.queries": "select count(*) from <TABLE_NAME>#-1",
-}
+
+def validated_by(query: str, result: str) -> dict[str, str]:
+    """Hudi asks this when its files are written, before it takes the lock for its commit."""
+    prefix = "hoodie.precommit.validators"
+    return {
+        prefix: "org.apache.hudi.client.validator.SqlQuerySingleResultPreCommitValidator",
+        f"{prefix}.single.value.sql.queries": f"{query}#{result}",
+    }
+
+
+DYING = validated_by("select count(*) from <TABLE_NAME>", "-1")
 """Hudi writes all files; then a check that cannot pass ends the write just before its commit.
 
 It leaves behind what a writer that was killed there leaves: instant, markers, data files, and its
@@ -137,3 +146,44 @@ def settle(place: Path, options: Mapping[str, object] | None = None) -> None:
             if path.is_file():
                 make_older(path, 3 * EXPIRY_S)
         hoodoo.open_table(str(place), options).recover()
+
+
+class HeldWrite:
+    """A write of Hudi's that has written its files and waits; its heartbeat beats."""
+
+    def __init__(self, place: Path, folder: Path, end: Future[None]) -> None:
+        self._folder = folder
+        self._end = end
+        (self.instant,) = pending(place)
+        self.markers = place / paths.marker_directory(InstantTime(self.instant))
+
+    def go_on(self) -> None:
+        """Let it commit, or fail in the attempt."""
+        (self._folder / "go").touch()
+        self._end.result(60)
+
+
+@contextmanager
+def hold_write(
+    hudi: Peer, place: Path, rows: pa.Table, options: Mapping[str, str]
+) -> Iterator[HeldWrite]:
+    """Hudi writes, and waits before its commit; meanwhile `hudi` answers nothing else.
+
+    Nothing else is pending on the table. It goes on at the end of the block at the latest.
+    """
+    folder = place.with_name(f"{place.name}-held")
+    folder.mkdir()
+    settings = {**options, **validated_by(f"select hold('{folder}')", "go")}
+    with ThreadPoolExecutor(1) as pool:
+        end = pool.submit(hudi.write, place, rows, settings)
+        try:
+            until(
+                "Hudi has written its files",
+                lambda: (folder / "reached").exists() or end.done(),
+                within_s=60,
+            )
+            if end.done():
+                end.result()
+            yield HeldWrite(place, folder, end)
+        finally:
+            (folder / "go").touch()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +35,21 @@ SESSION = {
 }
 
 
+HELD_SECONDS = 90
+
+
+def hold(place: str) -> str:
+    """Tells that it is called by a file, and returns when there is another; a function for SQL."""
+    with open(os.path.join(place, "reached"), "w"):
+        pass
+    deadline = time.monotonic() + HELD_SECONDS
+    while not os.path.exists(os.path.join(place, "go")):
+        if time.monotonic() > deadline:
+            return "nobody let it go on"
+        time.sleep(0.01)
+    return "go"
+
+
 def start(bundle: str, scratch: str, zone: str) -> SparkSession:
     """Starts the one session of this process, with everything it leaves behind in `scratch`."""
     options = f"{JVM_OPTIONS} -Duser.timezone={zone} -Dderby.system.home={scratch}"
@@ -48,6 +64,7 @@ def start(bundle: str, scratch: str, zone: str) -> SparkSession:
     )
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    session.udf.register("hold", hold)
     return session
 
 

@@ -29,7 +29,7 @@ from hoodoo.concurrency.group_blooms import GroupBlooms
 from hoodoo.concurrency.locks import hold_lock
 from hoodoo.concurrency.others import UnlockedView, load_others
 from hoodoo.concurrency.peer_markers import PeerMarkers, Wanted
-from hoodoo.concurrency.peers import Peer, find_live_writes, load_peers
+from hoodoo.concurrency.peers import Peer, drop_lost, find_live_writes, load_peers
 from hoodoo.config.concurrency import (
     CONCURRENCY_MODE,
     MARKER_TYPE,
@@ -92,12 +92,24 @@ def find_early_conflicts(
     return find_conflicts(strategy, mine, [*others, *older])
 
 
-def refuse_peers(strategy: ConflictStrategy, mine: Mine, peers: Sequence[Peer]) -> None:
-    """Fail if an older write in progress touches what mine is about. Raises `EarlyConflict`."""
-    _refuse(mine, find_early_conflicts(strategy, mine, (), peers), peers)
+def refuse_early(
+    ref: TableRef,
+    timeline: Timeline,
+    strategy: ConflictStrategy,
+    mine: Mine,
+    others: Sequence[Other],
+    peers: Sequence[Peer],
+) -> None:
+    """Fail if one of these is in the way of mine. Raises `EarlyConflict`.
 
-
-def _refuse(mine: Mine, conflicts: list[Conflict], peers: Iterable[Peer]) -> None:
+    `timeline`: where peers in the way are looked up that have lost against somebody else.
+    """
+    conflicts = find_early_conflicts(strategy, mine, others, peers)
+    met = {conflict.other.time for conflict in conflicts}
+    in_the_way = [peer for peer in peers if peer.time in met]
+    if in_the_way:
+        peers = drop_lost(ref, timeline, strategy, in_the_way)
+        conflicts = find_early_conflicts(strategy, mine, others, peers)
     if conflicts:
         times = {peer.time for peer in peers}
         error = make_conflict_error(mine, conflicts, in_progress=times, is_early=True)
@@ -133,7 +145,8 @@ class Detector:
         """Look once. Raises `EarlyConflict`; what cannot be read is left to the next look.
 
         Order: timeline; commits completed since the last look; plans of table services; rollbacks,
-        heartbeats, profiles and markers of older writes in progress.
+        heartbeats, profiles and markers of older writes in progress; if one is in the way, commits
+        completed since it was requested.
         """
         try:
             self._look()
@@ -150,7 +163,7 @@ class Detector:
         seen = self._seen if self._detection.checks_commits else now
         others = self._drop_dead(now, load_others(view, self._strategy, mine, seen))
         peers = self._load_peers(now) if mine.kind is Kind.INGESTION else []
-        _refuse(mine, find_early_conflicts(self._strategy, mine, others, peers), peers)
+        refuse_early(ref, now, self._strategy, mine, others, peers)
         self._seen = now
 
     def _load_peers(self, now: Timeline) -> list[Peer]:
@@ -223,7 +236,7 @@ class TaskCheck:
             now = self.ref.load_timeline()
             living = load_peers(self.ref, now, before=mine.time)
             peers = [peer.touching(touched[peer.time]) for peer in living if peer.time in touched]
-            refuse_peers(self.conflict_strategy, mine, peers)
+            refuse_early(self.ref, now, self.conflict_strategy, mine, (), peers)
 
     def _make_readers(self) -> tuple[PeerMarkers, GroupBlooms]:
         """What was read by this process stays read."""

@@ -1,7 +1,7 @@
 """Writes of others that are in progress now: who is at work on them, and what they are about.
 
 They are found on the timeline, never by what lies about: markers of instants that have ended mean
-nothing. Whether a writer lives is judged as recovery judges it, so that nobody gives way to a write
+nothing. A writer that recovery takes for dead is dead here too, so that nobody gives way to a write
 that is about to be rolled back.
 """
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.conflict import Kind, Other, Touches
+from hoodoo.concurrency.conflict import Kind, Mine, Other, Touches, find_conflicts
 from hoodoo.concurrency.liveness import Pulse, take_pulses
-from hoodoo.concurrency.others import PENDING_KINDS, load_other
+from hoodoo.concurrency.others import PENDING_KINDS, UnlockedView, load_other, load_others
+from hoodoo.config.concurrency import ConflictStrategy
 from hoodoo.errors import NotFound
 from hoodoo.model.instant import Instant, InstantTime, State
 from hoodoo.table.ref import TableRef
@@ -63,16 +64,23 @@ def find_writes(timeline: Timeline, *, before: InstantTime | None = None) -> lis
 def find_live_writes(
     ref: TableRef, timeline: Timeline, writes: Iterable[Instant]
 ) -> dict[InstantTime, Pulse]:
-    """Those of these pending writes that somebody is at work on, and that nobody rolls back."""
+    """Those of these pending writes that somebody is at work on, and that nobody rolls back.
+
+    One without a heartbeat does not count, unlike in recovery: a writer of Apache Hudi's that is
+    refused takes its heartbeat away and leaves the rest pending. The gate is there for the others.
+    """
     writes = list(writes)
     if not writes:
         return {}
     targets = load_rollback_targets(ref.env, ref.properties.timeline, timeline.pending)
     writes = [instant for instant in writes if instant.requested_time not in targets]
-    return {time: pulse for time, pulse in take_pulses(ref, writes).items() if not pulse.is_dead}
+    pulses = take_pulses(ref, writes)
+    return {t: pulse for t, pulse in pulses.items() if pulse.has_heartbeat and not pulse.is_dead}
 
 
-def load_peers(ref: TableRef, timeline: Timeline, *, before: InstantTime) -> list[Peer]:
+def load_peers(
+    ref: TableRef, timeline: Timeline, *, before: InstantTime | None = None
+) -> list[Peer]:
     """The writes in progress that were requested before a time: to these a later one gives way.
 
     Order: pending rollbacks; the probe and heartbeats; the workload profiles of those that live.
@@ -89,3 +97,26 @@ def load_peers(ref: TableRef, timeline: Timeline, *, before: InstantTime) -> lis
             assert other is not None
             peers.append(Peer(other, pulses[instant.requested_time]))
     return peers
+
+
+def drop_lost(
+    ref: TableRef, timeline: Timeline, strategy: ConflictStrategy, peers: Iterable[Peer]
+) -> list[Peer]:
+    """Without those that can only be refused: somebody else committed to their file groups.
+
+    A writer of Apache Hudi's that gives way leaves its heartbeat behind, and looks alive for as
+    long as that lasts. Whoever gave way to it once the other has committed would do so for nothing.
+    Order: metadata of the commits completed since each of them was requested.
+    """
+    view = UnlockedView(ref.env, ref.properties.timeline, timeline)
+    return [peer for peer in peers if not _has_lost(view, strategy, peer)]
+
+
+def _has_lost(view: UnlockedView, strategy: ConflictStrategy, peer: Peer) -> bool:
+    theirs = Mine(peer.time, Kind.INGESTION, peer.other.touches)
+    try:
+        others = load_others(view, strategy, theirs, view.timeline.ended_until(peer.time))
+    except NotFound:  # the timeline has moved on; the next look knows more
+        return False
+    done = [other for other in others if other.is_completed(Kind.INGESTION)]
+    return bool(find_conflicts(strategy, theirs, done))

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from hoodoo.concurrency.conflict import Mine, Other
-from hoodoo.concurrency.early import Detection, refuse_peers
+from hoodoo.concurrency.early import Detection, refuse_early
 from hoodoo.concurrency.gate import Attempt
 from hoodoo.concurrency.heartbeat import open_instant, read_heartbeat
 from hoodoo.concurrency.others import encode_replaces, refuse_conflicts
@@ -101,7 +101,7 @@ def _find_peers(txn: Txn, ref: TableRef, mine: Mine) -> tuple[InstantTime, ...]:
     if detection.delay_ms:
         return tuple(sorted(find_live_writes(ref, txn.timeline, writes)))
     peers = load_peers(ref, txn.timeline, before=mine.time)
-    refuse_peers(conflict_strategy(ref), mine, peers)
+    refuse_early(ref, txn.timeline, conflict_strategy(ref), mine, (), peers)
     return tuple(peer.time for peer in peers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 
-from hoodoo.concurrency.peers import find_live_writes, find_writes
+from hoodoo.concurrency.peers import drop_lost, load_peers
 from hoodoo.config.concurrency import CONFLICT_RETRIES
 from hoodoo.errors import EarlyConflict, StorageError, WriteConflict
 from hoodoo.model.commit import OperationType
@@ -13,6 +13,7 @@ from hoodoo.recovery.recover import recover_before_write
 from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
+from hoodoo.write.begin import conflict_strategy
 from hoodoo.write.commit import CommitResult
 
 log = logging.getLogger("hoodoo.write")
@@ -47,7 +48,7 @@ def run_with_retries(
 
 
 def _wait_for(ref: TableRef, others: Collection[str]) -> None:
-    """Wait until the writes that go first have ended, or died.
+    """Wait until the writes that go first have ended, or died, or have lost themselves.
 
     To plan before that would only meet them again.
     """
@@ -55,8 +56,8 @@ def _wait_for(ref: TableRef, others: Collection[str]) -> None:
     while True:
         try:
             timeline = ref.load_timeline()
-            writes = [write for write in find_writes(timeline) if write.requested_time in others]
-            if not find_live_writes(ref, timeline, writes):
+            peers = [peer for peer in load_peers(ref, timeline) if peer.time in others]
+            if not drop_lost(ref, timeline, conflict_strategy(ref), peers):
                 return
         except StorageError as error:
             log.warning("winner_not_seen others=%s error=%s", others, error)
