@@ -53,14 +53,23 @@ def test_conflicts_are_found_early_in_every_schedule_with_one_preemption(
     assert moments["early"] >= 0.9 * moments.total() > 0
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_invariants_hold_in_schedules_with_two_preemptions(
+@pytest.mark.parametrize("strategy", ["simple-direct", "async"])
+def test_of_two_at_once_one_commits_in_every_schedule_with_one_preemption(
     strategy: str, record_property: Record
 ) -> None:
-    scenario = BY_NAME[f"early-two-markers-{strategy}"]
+    scenario = BY_NAME[f"early-at-once-{strategy}"]
+    runs = by_preemptions(scenario, 1)
+    assert explore(record_property, f"{scenario.name}, one preemption", runs).is_complete
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_of_two_at_once_one_commits_in_schedules_with_two_preemptions(
+    strategy: str, record_property: Record
+) -> None:
+    scenario = BY_NAME[f"early-at-once-{strategy}"]
     runs = by_preemptions(scenario, 2)
-    explore(record_property, f"{scenario.name}, two preemptions", runs, cap=3_000)
+    explore(record_property, f"{scenario.name}, two preemptions", runs, cap=5_000)
 
 
 def never_look(patch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,6 @@ from hoodoo.testing.sim.world import Action, World
 PERIOD_MS = 1_000
 SLACK_MS = 400
 """What the operations of one look take, others' in between."""
-_SLOWEST_S = 2.5
 _MARKER = re.compile(r"\.hoodie/\.temp/(\d+)/")
 _PARTS = ("p", "q", "r")
 _ON: Mapping[str, object] = MappingProxyType(
@@ -67,9 +66,10 @@ class Failure:
 class SlowEngine(LocalEngine):
     """Each file takes its time before it is made."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, slowest_s: float) -> None:
         super().__init__(threads=1)
         self._env = env
+        self._slowest_s = slowest_s
 
     def map(
         self,
@@ -80,8 +80,8 @@ class SlowEngine(LocalEngine):
         done: Callable[[int], None] | None = None,
     ) -> list[Result]:
         def run(item: Item) -> Result:
-            if stop is not None:
-                self._env.clock.sleep(_SLOWEST_S * self._env.ids.jitter())
+            if stop is not None and self._slowest_s:
+                self._env.clock.sleep(self._slowest_s * self._env.ids.jitter())
                 stop.check()
             return task(item)
 
@@ -92,6 +92,8 @@ class EarlyScenario(TableScenario):
     """Slow writers, and what each of them failed with."""
 
     strategy: ClassVar[DetectionStrategy] = DetectionStrategy.SIMPLE_DIRECT
+    slowest_s: ClassVar[float] = 2.5
+    """How long a file takes at most."""
     first: ClassVar[Write] = Write(0, ("a", "b", "c"), parts=_PARTS)
 
     def __init__(self) -> None:
@@ -107,7 +109,7 @@ class EarlyScenario(TableScenario):
         """The table as a process opens it that is slow to write."""
         strategy = {EARLY_STRATEGY.name: self.strategy.value}
         given = {**OPTIONS, **_ON, **strategy, **self.options, **options}
-        return Table(open_ref(env.storage.uri, given, env), SlowEngine(env))
+        return Table(open_ref(env.storage.uri, given, env), SlowEngine(env, self.slowest_s))
 
     def _write(self, table: Table, write: Write) -> None:
         process = table._ref.env.ids.process().host
@@ -230,6 +232,20 @@ class TwoByMarkers(TwoOnOneGroup):
     options = LATER
 
 
+class TwoAtOnce(EarlyScenario):
+    """The same without any waiting: every step of one can come between two of the other."""
+
+    name = "early-at-once"
+    options = LATER
+    slowest_s = 0.0
+
+    def actors(self) -> Mapping[str, Action]:
+        return {
+            "w1": self.writer(Write(1, ("a",), parts=("p",))),
+            "w2": self.writer(Write(2, ("a",), parts=("p",))),
+        }
+
+
 class ThreeInARing(EarlyScenario):
     """Three writers, each of which shares a file group with each of the others."""
 
@@ -330,6 +346,7 @@ def _by_strategy(base: type[EarlyScenario]) -> list[type[EarlyScenario]]:
 SCENARIOS = (
     *_by_strategy(TwoOnOneGroup),
     *_by_strategy(TwoByMarkers),
+    *_by_strategy(TwoAtOnce),
     *_by_strategy(ThreeInARing),
     *_by_strategy(EarlyApart),
     *_by_strategy(EarlyRetry),
