@@ -2,87 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from support.dead_writes import EXPIRY_S, dead_upsert, die_over, make_older
+from support.daily_table import (
+    BLIND,
+    LATE,
+    MANUAL,
+    NEXT_DAY,
+    group_of,
+    look,
+    make_table,
+    rows,
+    upsert,
+)
+from support.dead_writes import (
+    AFTER_DECISION,
+    BEFORE_DECISION,
+    EXPIRY_S,
+    dead_upsert,
+    die_over,
+    make_older,
+)
 from support.paused_writes import ANNOUNCED, WRITTEN, pause_write
-from support.writer_machines import Fleet, PowerCut, begin_commit, cut_power_at
-from support.writer_machines import rows as fleet_rows
 
-import hoodoo
-from hoodoo.api import Table
-from hoodoo.concurrency.conflict import Kind, Mine, Other, Touch
-from hoodoo.config.concurrency import ConflictStrategy
+from hoodoo.env import Env
 from hoodoo.errors import EarlyConflict, StorageError, WriteConflict
 from hoodoo.inspect.conflicts import InProgressReport, report_conflicts
-from hoodoo.inspect.losers import Clash, Contender, Outcome, Rules
 from hoodoo.model import paths
-from hoodoo.model.files import FileGroupId
-from hoodoo.model.instant import Action, Instant, InstantTime, State
-from hoodoo.model.names import FileId
-from hoodoo.model.paths import PartitionPath
+from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
+from hoodoo.table.ref import open_ref
 
-SCHEMA = pa.schema([("id", pa.string()), ("event_date", pa.string()), ("v", pa.int64())])
-MANUAL: dict[str, object] = {
-    "hoodie.table.services.enabled": "false",
-    "hoodie.parquet.small.file.limit": 0,
-}
-EARLY = "hoodie.write.concurrency.early.conflict.detection"
-BLIND = {**MANUAL, f"{EARLY}.enable": False}
-"""A writer that looks for others only when it commits."""
-LATE = {
-    **MANUAL,
-    f"{EARLY}.strategy": "simple_direct",
-    "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms": 600_000,
-}
-"""A writer that does not look when it begins, but when it announces a file."""
+NO_ROLLBACK = {**MANUAL, "hoodie.clean.failed.writes.policy": "NEVER"}
 BATCHED = {"hoodie.write.markers.type": "timeline_server_based"}
 DIRECT = {"hoodie.write.markers.type": "direct"}
-DAY = "2026_01_05"
-PARTITION = f"event_date={DAY}"
-
-
-def rows(day: str = DAY, **values: int) -> pa.Table:
-    return pa.table([list(values), [day] * len(values), list(values.values())], schema=SCHEMA)
-
-
-def make_table(place: Path, table_type: str = "cow", **options: object) -> Path:
-    """One file group each for the keys a, b and c."""
-    hoodoo.create_table(
-        str(place),
-        schema=SCHEMA,
-        record_key="id",
-        partition_by="event_date",
-        table_type=table_type,
-        options=options,
-    )
-    table = hoodoo.open_table(str(place), MANUAL)
-    for key in "abc":
-        table.insert(rows(**{key: 1}))
-    return place
 
 
 @pytest.fixture(params=["cow", "mor"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return make_table(tmp_path / "t", request.param)
-
-
-def upsert(day: str = DAY, **values: int) -> Callable[[Table], object]:
-    return lambda table: table.upsert(rows(day, **values))
-
-
-def look(place: Path, **options: object) -> list[InProgressReport]:
-    return hoodoo.open_table(str(place), options).conflicts()
-
-
-def group_of(place: Path, key: str) -> str:
-    read = hoodoo.open_table(str(place)).to_arrow(filter=f"id = '{key}'")
-    (name,) = read["_hoodie_file_name"].to_pylist()
-    return f"{PARTITION}/{name.partition('_')[0]}"
 
 
 def touched(report: InProgressReport) -> dict[str, str]:
@@ -159,7 +118,7 @@ def test_writes_of_different_file_groups_do_not_clash(place: Path) -> None:
     with (
         pause_write(place, upsert(a=2), options=MANUAL),
         pause_write(place, upsert(b=2, d=1), options=MANUAL),
-        pause_write(place, upsert("2026_01_06", a=2), options=MANUAL),
+        pause_write(place, upsert(NEXT_DAY, a=2), options=MANUAL),
     ):
         reports = look(place)
         assert len(reports) == 3
@@ -190,8 +149,8 @@ def test_new_file_groups_of_one_bucket_clash(tmp_path: Path, markers: dict[str, 
     place = make_table(tmp_path / "t", "mor", **options)
     new = {**BLIND, **options, **markers}
     with (
-        pause_write(place, upsert("2026_01_06", x=1), options=new) as older,
-        pause_write(place, upsert("2026_01_06", y=1), options=new) as younger,
+        pause_write(place, upsert(NEXT_DAY, x=1), options=new) as older,
+        pause_write(place, upsert(NEXT_DAY, y=1), options=new) as younger,
     ):
         _, report = look(place, **options)
         (clash,) = report.clashes
@@ -207,7 +166,7 @@ def test_a_committed_write_and_its_leftovers_are_not_told(place: Path) -> None:
     for file, data in left.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
-    with pause_write(place, upsert(a=3), options={**MANUAL, "hoodie.clean.failed.writes.policy": "NEVER"}):
+    with pause_write(place, upsert(a=3), options=NO_ROLLBACK):
         (report,) = look(place)
         assert report.clashes == ()
 
@@ -217,8 +176,7 @@ def test_a_committed_write_and_its_leftovers_are_not_told(place: Path) -> None:
 
 def test_a_dead_write_is_told_as_dead_and_wins_nothing(place: Path) -> None:
     dead = dead_upsert(place, rows(a=2))
-    options = {**MANUAL, "hoodie.clean.failed.writes.policy": "NEVER"}
-    with pause_write(place, upsert(a=3), options=options) as living:
+    with pause_write(place, upsert(a=3), options=NO_ROLLBACK) as living:
         first, second = look(place)
     assert (first.instant, first.status) == (dead, "dead")
     assert first.app == "nightly load"
@@ -230,7 +188,7 @@ def test_a_dead_write_is_told_as_dead_and_wins_nothing(place: Path) -> None:
 
 def test_a_dead_write_loses_nothing_either(place: Path) -> None:
     with pause_write(place, upsert(a=2), options=BLIND):
-        dead = die_over(place, upsert(a=3), at=f"{paths.HEAD}$|/.temp/")
+        dead = die_over(place, upsert(a=3), at=BEFORE_DECISION, options=BLIND)
         make_older(place / paths.heartbeat(dead), EXPIRY_S + 100)
         first, second = look(place)
     assert (first.status, second.status, second.clashes) == ("running", "dead", ())
@@ -240,9 +198,8 @@ def test_a_write_that_is_being_rolled_back_wins_nothing(tmp_path: Path) -> None:
     place = make_table(tmp_path / "t")
     dead = dead_upsert(place, rows(a=2))
     rollback = die_over(place, lambda table: table.recover(), at=r"event_date=")
-    never = {**MANUAL, "hoodie.clean.failed.writes.policy": "NEVER"}
     (place / paths.heartbeat(dead)).touch()  # as if its writer had woken up
-    with pause_write(place, upsert(a=3), options=never):
+    with pause_write(place, upsert(a=3), options=NO_ROLLBACK):
         first, second = look(place)
     assert (first.instant, first.status) == (dead, "being rolled back")
     assert second.clashes == ()
@@ -252,9 +209,7 @@ def test_a_write_that_is_being_rolled_back_wins_nothing(tmp_path: Path) -> None:
 def test_a_decided_write_wins_though_its_writer_died(place: Path) -> None:
     with pause_write(place, upsert(a=3), options=BLIND) as older:
         # The younger one has decided, and died before its commit was visible.
-        decided = die_over(
-            place, lambda table: Table(table._ref, table._engine).upsert(rows(a=2)), at=r"_\d+\.\w+$"
-        ) if False else _decide_and_die(place)
+        decided = die_over(place, upsert(a=2), at=AFTER_DECISION, options=BLIND)
         first, second = look(place, **BLIND)
         assert (second.instant, second.status) == (decided, "committed")
         (clash,) = second.clashes
@@ -264,8 +219,60 @@ def test_a_decided_write_wins_though_its_writer_died(place: Path) -> None:
     assert first.instant == older.instant
 
 
-def _decide_and_die(place: Path) -> InstantTime:
-    def blind(table: Table) -> object:
-        return hoodoo.api.Table(table._ref.with_options(BLIND)).upsert(rows(a=2))
+# -- what cannot be read ------------------------------------------------------------------------
 
-    return die_over(place, blind, at=r"/timeline/\d+_\d+\.\w+$")
+
+def test_unreadable_markers_of_one_write_are_told_and_hide_no_other(place: Path) -> None:
+    options = {**BLIND, **BATCHED}
+    with (
+        pause_write(place, upsert(a=2, x=1), options=options) as first,
+        pause_write(place, upsert(b=3), options=options),
+        pause_write(place, upsert(a=3, b=4), options=options),
+    ):
+        broken = paths.marker_directory(first.instant)
+
+        def fail(verb: str, path: str) -> None:
+            if verb == "read" and path.startswith(broken):
+                raise StorageError(path, "the disk is on fire")
+
+        storage = TracedStorage(open_storage(str(place)), before=fail)
+        reports = report_conflicts(open_ref(str(place), MANUAL, Env(storage)))
+    assert [len(each.problems) for each in reports] == [1, 0, 0]
+    assert "the disk is on fire" in reports[0].problems[0]
+    # The profile tells of the updates all the same.
+    assert list(touched(reports[0])) == [group_of(place, "a")]
+    assert [len(each.clashes) for each in reports] == [0, 0, 2]
+
+
+def test_a_batch_that_is_damaged_is_told(place: Path) -> None:
+    with pause_write(place, upsert(a=2), options={**BLIND, **BATCHED}) as write:
+        (batch,) = (place / paths.marker_directory(write.instant)).glob("MARKERS[0-9]*")
+        batch.write_bytes(b"no marker\n" + batch.read_bytes())
+        (report,) = look(place)
+    assert len(report.problems) == 1
+    assert "no marker" in report.problems[0]
+    assert list(touched(report)) == [group_of(place, "a")]
+
+
+def test_a_damaged_profile_is_told(place: Path) -> None:
+    with pause_write(place, upsert(a=2), options=BLIND) as write:
+        (inflight,) = (place / ".hoodie/timeline").glob(f"{write.instant}.*inflight")
+        whole = inflight.read_bytes()
+        inflight.write_bytes(b"not a profile")
+        (report,) = look(place)
+        inflight.write_bytes(whole)
+    assert len(report.problems) == 1
+    assert write.instant in report.problems[0]
+    assert list(touched(report)) == [group_of(place, "a")]  # by its markers
+
+
+def test_looking_writes_nothing(place: Path) -> None:
+    verbs = set()
+    with (
+        pause_write(place, upsert(a=2), options=BLIND),
+        pause_write(place, upsert(a=3), options=BLIND),
+    ):
+        seen = TracedStorage(open_storage(str(place)), before=lambda verb, path: verbs.add(verb))
+        reports = report_conflicts(open_ref(str(place), MANUAL, Env(seen)))
+    assert len(reports[1].clashes) == 1
+    assert verbs <= {"read", "stat", "list"}
