@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from hoodoo.inspect.conflicts import InProgressReport
     from hoodoo.inspect.doctor import Finding
     from hoodoo.inspect.files import FilesReport
     from hoodoo.inspect.locks import LockReport
@@ -305,6 +306,12 @@ class Table(ServiceCalls, RetentionCalls):
         from hoodoo.inspect.plans import report_plans
 
         return report_plans(self._ref)
+
+    def conflicts(self) -> list[InProgressReport]:
+        """Writes in progress and pending plans: which file groups they touch, and who will lose."""
+        from hoodoo.inspect.conflicts import report_conflicts
+
+        return report_conflicts(self._ref)
 
     def doctor(self) -> list[Finding]:
         """What is wrong with the table, why, and the command that repairs it."""

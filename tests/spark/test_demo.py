@@ -24,6 +24,9 @@ def test_tour_takes_every_step(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     titles = re.findall(r"^\d+\. (.*)$", done.stdout, re.MULTILINE)
     assert titles == [step.title for step in STEPS]
+    assert done.stdout.count("is stopped: EarlyConflict:") == 2
+    assert re.search(r"\d{17} will lose to \d{17}: it writes to\n +city=pune/", done.stdout)
+    assert "A goes on, and commits: " in done.stdout
     assert "WriteConflict" in done.stdout
     assert re.search(r"rolled back \d{17}: 1 data file", done.stdout)
     assert "20,001 rows by hudi-rs, 20,001 by hoodoo" in done.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,7 +32,13 @@ class NightlyLoad(SystemIds):
         return Process("node7", 4711, "nightly load")
 
 
-def die_over(place: Path, work: Callable[[Table], object], *, at: str) -> InstantTime:
+def die_over(
+    place: Path,
+    work: Callable[[Table], object],
+    *,
+    at: str,
+    options: Mapping[str, object] | None = None,
+) -> InstantTime:
     """Do something in a process that dies over making, replacing or deleting what matches `at`.
 
     The instant that it had begun.
@@ -47,8 +53,8 @@ def die_over(place: Path, work: Callable[[Table], object], *, at: str) -> Instan
 
     storage = TracedStorage(open_storage(str(place)), before=before)
     # Its lock goes with it at once: nobody needs to wait for the end of a lease.
-    options = {"hoodie.write.lock.provider": "in_process"}
-    ref = open_ref(str(place), options, Env(storage, ids=NightlyLoad()))
+    lock = {"hoodie.write.lock.provider": "in_process"}
+    ref = open_ref(str(place), {**(options or {}), **lock}, Env(storage, ids=NightlyLoad()))
     known = {instant.requested_time for instant in ref.load_timeline()}
     try:
         work(Table(ref, LocalEngine(threads=1)))

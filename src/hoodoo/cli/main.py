@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from hoodoo import __version__
 from hoodoo.cli import (
+    conflicts,
     create,
     demo,
     doctor,
@@ -42,6 +43,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     inspect.scan,
     write.write,
     plans.plans,
+    conflicts.conflicts,
     plans.cancel,
     services.compact,
     services.log_compact,

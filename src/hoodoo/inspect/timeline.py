@@ -108,14 +108,14 @@ def _select_last(entries: list[_Entry], last: int | None) -> list[_Entry]:
 def _report(ref: TableRef, entry: _Entry, store_ms: int | None) -> InstantReport:
     instant = entry.instant
     commit, problem = _commit(ref, entry)
-    pulse = _pulse(ref, instant, store_ms) if store_ms is not None else None
+    pulse = estimate_pulse(ref, instant, store_ms) if store_ms is not None else None
     return InstantReport(
         requested_time=instant.requested_time,
         completion_time=instant.completion_time,
         action=instant.action.value,
         state=instant.state.value,
         operation=commit.operation_type if commit else None,
-        age_seconds=_age_seconds(ref, instant) if instant.is_pending else None,
+        age_seconds=age_seconds(ref, instant) if instant.is_pending else None,
         owner=_owner(pulse, commit),
         silent_seconds=pulse.silent_ms / 1000 if pulse else None,
         expiry_seconds=pulse.expiry_ms / 1000 if pulse else None,
@@ -143,8 +143,11 @@ def _owner(pulse: Pulse | None, commit: CommitMetadata | None) -> str | None:
     return "unknown (foreign heartbeat)" if pulse.has_heartbeat else "unknown (no heartbeat)"
 
 
-def _pulse(ref: TableRef, instant: Instant, store_ms: int) -> Pulse | None:
-    """The last sign of life of who works on an instant; None if nobody is meant to, or it ended."""
+def estimate_pulse(ref: TableRef, instant: Instant, store_ms: int) -> Pulse | None:
+    """The last sign of life of who works on an instant; None if nobody is meant to, or it ended.
+
+    `store_ms` is a time that has come for the store: see `newest_ms`.
+    """
     pulse = read_pulse(ref, instant, store_ms) if instant.is_pending else None
     if pulse is None:
         return None
@@ -179,7 +182,7 @@ def _commit(ref: TableRef, entry: _Entry) -> tuple[CommitMetadata | None, str | 
     return (metadata if isinstance(metadata, CommitMetadata) else None), None
 
 
-def _age_seconds(ref: TableRef, instant: Instant) -> float | None:
+def age_seconds(ref: TableRef, instant: Instant) -> float | None:
     """Seconds since it was requested."""
     now_ms = ref.env.clock.now_ms()
     requested_ms = _requested_ms(ref, instant, now_ms)

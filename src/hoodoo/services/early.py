@@ -16,10 +16,13 @@ from hoodoo.write.detect import watch
 
 
 def strategy_of(ref: TableRef, owned: OwnedPlan) -> ConflictStrategy:
-    """By which rules a plan is completed: a cancellable one gives way to writes in progress."""
-    if owned.terms.is_cancellable:
-        return ConflictStrategy.PREFER_WRITER
-    return conflict_strategy(ref)
+    """By which rules a plan is completed."""
+    return choose_strategy(conflict_strategy(ref), is_cancellable=owned.terms.is_cancellable)
+
+
+def choose_strategy(of_table: ConflictStrategy, *, is_cancellable: bool) -> ConflictStrategy:
+    """The rules for a plan: a cancellable one gives way to writes in progress. Pure."""
+    return ConflictStrategy.PREFER_WRITER if is_cancellable else of_table
 
 
 @contextmanager

@@ -32,6 +32,8 @@ class Tour:
     table: Table
     instants: dict[str, str] = field(default_factory=dict)
     """Instants that later steps come back to, by what they were."""
+    timings: dict[str, float] = field(default_factory=dict)
+    """Seconds of each phase of an upsert that nobody disturbed."""
 
     @contextmanager
     def working(self, what: str) -> Iterator[None]:
@@ -66,6 +68,11 @@ def take(tour: Tour, steps: Sequence[Step]) -> None:
 def say(text: str) -> None:
     """What came of something."""
     output.print_line(f"  {text}")
+
+
+def say_long(text: str) -> None:
+    """A text of several lines, such as an error."""
+    output.print_line(fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    "))
 
 
 def show_rows(rows: Any) -> None:

@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoodoo.api import open_table
+from hoodoo.cli.conflicts import print_conflicts
 from hoodoo.cli.tour.checkpoint import Checkpoint, report_at
 from hoodoo.cli.tour.executor import DONE_BEFORE
-from hoodoo.cli.tour.step import Step, Tour, expect, say, show_rows
+from hoodoo.cli.tour.paused_writer import BEGUN, WRITTEN, PausedWriter
+from hoodoo.cli.tour.step import Step, Tour, expect, say, say_long, show_rows
 from hoodoo.cli.tour.victim import CITY, HEARTBEAT
-from hoodoo.errors import EngineFailed, PlanInProgress, WriteConflict
+from hoodoo.errors import EarlyConflict, EngineFailed, HoodooError, PlanInProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hoodoo.api import Table
     from hoodoo.services.rewrite import ServiceResult
     from hoodoo.write.commit import CommitResult
@@ -29,11 +33,16 @@ COLUMNS = ("trip_id", "city", "fare", "ts")
 SCHEMA = "trip_id string, city string, fare double, ts long"
 WHEEL = "hudi==0.5.0"
 _TRIPS = 20_000
-_CITIES = "element_at(array('lima', 'oslo', 'pune', 'sao_paulo'), cast(id % 4 + 1 AS int))"
+_CITY_NAMES = ("lima", "oslo", "pune", "sao_paulo")
+_CITIES = f"element_at(array{_CITY_NAMES}, cast(id % 4 + 1 AS int))"
 # Rows stay in Spark whatever their number: few rows the driver would collect before it looks at
 # the table, and then the writers would not meet.
 _IN_SPARK = {"hoodie.write.spark.driver.max.bytes": 0}
 _RETRIES = {**_IN_SPARK, "hoodie.write.num.retries.on.conflict.failures": 3}
+_LOOKS_LATE = {
+    "hoodie.write.concurrency.early.conflict.detection.strategy": "simple_direct",
+    "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms": 600_000,
+}
 _LOOK_AGAIN_S = 0.5
 
 
@@ -61,24 +70,58 @@ def _upsert(tour: Tour) -> None:
     with tour.working("upsert of three trips"):
         done = tour.table.upsert(rows)
     tour.instants["upsert"] = done.instant
+    tour.timings = dict(done.timings)
     _say_committed(done)
     _show(tour, "trip_id in ('t0', 't1', 't-new')")
     expect(_fares(tour, "t0", "t1", "t-new") == [99.5, 6.0, 12.4], "the newer version wins")
 
 
 def _conflict(tour: Tour) -> None:
-    outcome = _overlap(tour, _IN_SPARK, first=111.0, second=222.0)
-    error = outcome.exception()
-    if not isinstance(error, WriteConflict):
-        raise error or EngineFailed("the tour expected a WriteConflict")
-    say(f"writer B committed, then writer A: WriteConflict: {error}")
+    trips = [(f"t{n}", city, 222.0, 3) for n, city in enumerate(_CITY_NAMES)]
+    one, all_four = _rows(tour, ("t2", "pune", 111.0, 3)), _rows(tour, *trips)
+    with PausedWriter(tour.place, one, {}, at=WRITTEN) as writer_a:
+        with PausedWriter(tour.place, all_four, _LOOKS_LATE, at=BEGUN) as writer_b:
+            expect(writer_a.is_paused and writer_b.is_paused, "both are in the middle")
+            say("A has written its file, B is about to write four. `hoodoo conflicts` says:")
+            found = tour.table.conflicts()
+            print_conflicts(found, indent="    ")
+            started = time.monotonic()
+            stopped = _say_stopped("B", writer_b.go_on().exception())
+        took = time.monotonic() - started
+        say(f"saved: all of its four file groups; it ended {took:.1f} s after it was let on")
+        told = [clash.loser for clash in found[1].clashes]
+        expect(told == [stopped.instant], "the loser is the one that was told")
+        with tour.working("writer C, the same on Spark, looks when it begins"):
+            table = open_table(str(tour.place), _IN_SPARK)
+            error = _fail(lambda: table.upsert(_frame(tour, *trips)))
+        _say_stopped("C", error)
+        seconds = sum(tour.timings.get(phase, 0.0) for phase in ("write", "finalize", "commit"))
+        say(f"saved: every task that writes files; step 2 took {seconds:.1f} s for that")
+        expect(writer_a.is_paused, "A was not disturbed")
+        say(f"A goes on, and commits: {writer_a.go_on().result().instant}")
     _show(tour, "trip_id = 't2'")
-    expect(_fares(tour, "t2") == [222.0], "nothing of writer A is visible")
+    expect(_fares(tour, "t0", "t2") == [99.5, 111.0], "nothing of B and C is visible")
+
+
+def _fail(write: Callable[[], CommitResult]) -> HoodooError | None:
+    try:
+        write()
+    except HoodooError as error:
+        return error
+    return None
+
+
+def _say_stopped(who: str, error: BaseException | None) -> EarlyConflict:
+    if not isinstance(error, EarlyConflict):
+        raise error or EngineFailed("the tour expected an EarlyConflict")
+    say(f"{who} is stopped: EarlyConflict:")
+    say_long(str(error))
+    return error
 
 
 def _retry(tour: Tour) -> None:
     outcome = _overlap(tour, _RETRIES, first=333.0, second=444.0)
-    say(f"writer B committed, then writer A at its second try: {outcome.result().instant}")
+    say(f"B committed, then A at its second try: {outcome.result().instant}")
     _show(tour, "trip_id = 't2'")
     expect(_fares(tour, "t2") == [333.0], "writer A came last")
 
@@ -179,9 +222,7 @@ def _give_way(tour: Tour) -> None:
 
 def _resume(tour: Tour) -> None:
     patient = open_table(str(tour.place), {**HEARTBEAT, "hoodie.compact.inline": False})
-    rows = [
-        (f"t{n}", city, 50.0, 5) for n, city in enumerate(("lima", "oslo", "pune", "sao_paulo"))
-    ]
+    rows = [(f"t{n}", city, 50.0, 5) for n, city in enumerate(_CITY_NAMES)]
     with tour.working("upsert of a trip in each city"):
         patient.upsert(_frame(tour, *rows))
     before = tour.table.read(tour.spark).count()
@@ -238,13 +279,17 @@ STEPS = (
     ),
     Step(
         "Two writers at once",
-        "Writer A updates trip t2. While Spark computes its rows, writer B updates the same trip "
-        "and commits. No lock was held meanwhile; A finds out, and fails instead of undoing B.",
+        "Writer A updates trip t2. While it writes, and holds no lock, writer B updates a trip in "
+        "each city, t2 among them. One of them would fail when it commits: so the younger one is "
+        "stopped now, while the older one is still writing. (B does not look when it begins, as "
+        "writers do, but at its first file, so that it can be shown.)",
         _conflict,
     ),
     Step(
-        "The same with retries",
-        "hoodie.write.num.retries.on.conflict.failures=3: A starts over on the table as B left it.",
+        "A conflict with a commit, and retries",
+        "Now B commits while Spark still computes A's rows. A finds that commit, at its own at the "
+        "latest, and fails with a WriteConflict instead of undoing B; but with "
+        "hoodie.write.num.retries.on.conflict.failures=3 it starts over on the table as B left it.",
         _retry,
     ),
     Step(
@@ -289,6 +334,13 @@ STEPS = (
         _read_by_wheel,
     ),
 )
+
+
+def _rows(tour: Tour, *rows: tuple[str, str, float, int]) -> Any:
+    import pyarrow as pa
+
+    records = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(records, tour.table.schema)
 
 
 def _frame(tour: Tour, *rows: tuple[str, str, float, int]) -> Any:
