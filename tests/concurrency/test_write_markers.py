@@ -372,3 +372,23 @@ def test_every_file_of_a_dead_write_is_announced(table: MemoryStorage, type: Mar
         assert kinds == {(True, MarkerKind.CREATE): 2, (False, MarkerKind.CREATE): 4}
     else:
         assert kinds == {(False, MarkerKind.MERGE): 2, (False, MarkerKind.CREATE): 4}
+
+
+def test_a_base_file_for_a_key_that_comes_back_is_announced_as_a_merge(tmp_path: Path) -> None:
+    """The write was planned to append a log file; its file group was there."""
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64())])
+    place = str(tmp_path / "t")
+    table = hoodoo.create_table(
+        place, schema=schema, record_key="id", ordering="ts", table_type="mor"
+    )
+    table.insert(pa.table([["a", "b"], [5, 5]], schema=schema))
+    table.delete(["a"])
+    announced: list[str] = []
+    storage = TracedStorage(
+        LocalStorage(place),
+        before=lambda verb, path: announced.append(path) if verb == "create" else None,
+    )
+    again = pa.table([["a"], [9]], schema=schema)
+    operations.write(open_ref(place, {}, Env(storage)), OperationType.UPSERT, again, LocalEngine(1))
+    bases = [path for path in announced if ".parquet.marker." in path]
+    assert [path.rpartition(".")[2] for path in bases] == ["MERGE"]

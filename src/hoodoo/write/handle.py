@@ -176,7 +176,7 @@ def _merge(task: HandleTask, outputs: Outputs) -> list[WriteStat]:
     """Write the rows of a file group, with changes merged into them, as its next base file."""
     group, previous = task.write.group, task.write.previous
     assert previous is not None
-    files = BaseFiles(outputs, group, _marker_kind(task), rolls_over=False, copies=True)
+    files = BaseFiles(outputs, group, MarkerKind.MERGE, rolls_over=False, copies=True)
     assert task.previous is not None
     # Rows that go to logs are merged by key when they are read, whatever wrote them.
     by_key = task.context.by_key or task.write.kind is WriteKind.APPEND
