@@ -21,7 +21,7 @@ from hoodoo.errors import ConfigError, FormatError, NotFound, naming
 from hoodoo.format import properties as codec
 from hoodoo.metadata.valid_instants import valid_instants
 from hoodoo.model.files import BaseFile, DataFile, FileSlice, LogFile, made_by, parse_data_file
-from hoodoo.model.instant import Instant, InstantTime
+from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.metadata_table import FILES, SOLO_TIME, file_group_number
 from hoodoo.model.paths import METADATA_TABLE, PARTITION_METADATA, PartitionPath, join
 from hoodoo.model.slices import Visibility, depends_on_history, file_groups
@@ -88,6 +88,17 @@ class MetadataTable:
             if time not in known and (follows or (begun is not None and instant.ended_at > begun)):
                 return instant
         return None
+
+    def is_ahead_of(self, view: Timeline) -> bool:
+        """Whether it has something of a commit that a view of the table does not see."""
+        seen = {i.requested_time for i in view.completed}
+        for instant in self.timeline.completed:
+            time = instant.requested_time
+            if instant.action is not Action.DELTA_COMMIT or _is_solo(instant) or time in seen:
+                continue
+            if view.start is None or time >= view.start:
+                return True
+        return False
 
     @cached_property
     def _first(self) -> InstantTime | None:
