@@ -150,19 +150,24 @@ class MetadataTable:
         """A lost file would be a wrong listing, so what commits wrote here must be here.
 
         Commits are asked only where a file group has nothing of theirs. Each of the first ones
-        fills one partition: of those, one that did is enough.
+        fills one partition, and may have made a base file beside the log that is there.
         """
         names = {str(file.name) for file in files}
         present: dict[str, set[InstantTime]] = {}
         for file in files:
             present.setdefault(file.name.file_id, set()).add(made_by(file))
-        is_filled = any(made_by(file).startswith(SOLO_TIME) for file in files)
+        fillers = {made_by(file) for file in files if made_by(file).startswith(SOLO_TIME)}
+        has_bases = all(one.base is not None for one in slices)
         oldest = min((one.base_time for one in slices), default=InstantTime(""))
         for instant in self.timeline.commits:
             time = instant.requested_time
-            if instant.ended_at < oldest or (is_filled and _is_solo(instant)):
+            if instant.ended_at < oldest:
                 continue
-            if all(time in times for times in present.values()):
+            if _is_solo(instant) and fillers:
+                is_whole = has_bases or time not in fillers
+            else:
+                is_whole = all(time in times for times in present.values())
+            if is_whole:
                 continue
             for name in self._written(instant, directory) - names:
                 raise FormatError(f"missing; {instant} wrote it", source=join(directory, name))
