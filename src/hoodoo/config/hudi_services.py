@@ -85,7 +85,7 @@ SERVICES: tuple[Rules, ...] = (
         "write.fail.on.table.service.failures",
     ),
     tuning("_hoodie.metadata.ignore.spurious.deletes"),
-    tuning("hoodie.record.index.", "input.storage.level update.partition.path use.caching"),
+    tuning("hoodie.record.index.", "input.storage.level use.caching"),
     tuning("hoodie.expression.index.", "function range.metadata.storage.level type"),
     tuning("hoodie.", "index.name table.index.defs.path table.secondary.indexes.metadata"),
     tuning("hoodie.table.services.incremental.enabled"),

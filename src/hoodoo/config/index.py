@@ -18,6 +18,7 @@ class IndexType(Enum):
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
     BLOOM = "BLOOM"
     BUCKET = "BUCKET"
+    RECORD = "RECORD_INDEX"
 
 
 class BucketEngine(Enum):
@@ -26,15 +27,22 @@ class BucketEngine(Enum):
     SIMPLE = "SIMPLE"
 
 
-_RECORD_INDEXES = {"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"}
-_HERE = ", ".join(each.value for each in IndexType)
-_index_type = one_of(IndexType, "GLOBAL_BLOOM", "INMEMORY", "FLINK_STATE", "HBASE")
+_index_type = one_of(
+    IndexType,
+    "GLOBAL_BLOOM",
+    "INMEMORY",
+    "FLINK_STATE",
+    "HBASE",
+    GLOBAL_RECORD_LEVEL_INDEX=IndexType.RECORD,
+)
 
 
 def _known_index(value: str) -> IndexType:
     """An index that there is; Apache Hudi has more."""
-    if value.upper() in _RECORD_INDEXES:
-        raise Elsewhere(f"hoodoo has no record index yet; there are {_HERE}")
+    if value.upper() == "RECORD_LEVEL_INDEX":
+        raise Elsewhere(
+            "hoodoo has no record index by partition; RECORD_INDEX is the one of the whole table"
+        )
     return _index_type(value)
 
 
@@ -48,13 +56,20 @@ INDEX_TYPE = Key(
     "hoodie.index.type",
     _known_index,
     IndexType.SIMPLE,
-    "SIMPLE, GLOBAL_SIMPLE, BLOOM or BUCKET; BUCKET belongs to the table from its first write on.",
+    "SIMPLE, GLOBAL_SIMPLE, BLOOM, BUCKET or RECORD_INDEX (also GLOBAL_RECORD_LEVEL_INDEX); BUCKET "
+    "belongs to the table from its first write on.",
 )
 UPDATE_PARTITION_PATH = Key(
     "hoodie.simple.index.update.partition.path",
     boolean,
     True,
     "GLOBAL_SIMPLE: a row whose key lives in another partition moves; false: it stays there.",
+)
+RECORD_UPDATE_PARTITION_PATH = Key(
+    "hoodie.record.index.update.partition.path",
+    boolean,
+    False,
+    "RECORD_INDEX: a row whose key lives in another partition moves; false: it stays there.",
 )
 PRUNE_BY_RANGES = Key(
     "hoodie.bloom.index.prune.by.ranges",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hoodoo.config.index import (
     INDEX_TYPE,
     PRUNE_BY_RANGES,
+    RECORD_UPDATE_PARTITION_PATH,
     UPDATE_PARTITION_PATH,
     IndexType,
     bucket_rule,
@@ -13,6 +14,7 @@ from hoodoo.index.bloom import BloomIndex
 from hoodoo.index.bucket import BucketIndex
 from hoodoo.index.global_simple import GlobalSimpleIndex
 from hoodoo.index.index import Index
+from hoodoo.index.record import RecordIndex
 from hoodoo.index.simple import SimpleIndex
 from hoodoo.table.ref import TableRef
 
@@ -32,3 +34,6 @@ def index_of(ref: TableRef) -> Index:
             return GlobalSimpleIndex(moves=moves, by_event_time=properties.merge.by_event_time)
         case IndexType.BUCKET:
             return BucketIndex(bucket_rule(config, properties.keys.record_fields))
+        case IndexType.RECORD:
+            moves = config.get(RECORD_UPDATE_PARTITION_PATH)
+            return RecordIndex(moves=moves, by_event_time=properties.merge.by_event_time)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hoodoo.config.index import HASH_FIELDS, NUM_BUCKETS, bucket_rule_of_table
 from hoodoo.errors import ConfigError, FormatError
 from hoodoo.index.assign import assign_to_buckets
-from hoodoo.index.index import Assigned, Room
+from hoodoo.index.index import Assigned, KeyLookup, Room
 from hoodoo.index.matches import Matches, Targets, keep_alive
 from hoodoo.index.slice_keys import KeyRange, SliceKeys
 from hoodoo.model.buckets import BucketRule, bucket_of
@@ -59,6 +59,9 @@ class BucketIndex:
         raise NotImplementedError("a bucket is not searched")
 
     def key_range(self, read: SliceRead) -> KeyRange | None:
+        return None
+
+    def open_lookup(self, snapshot: Snapshot) -> KeyLookup | None:
         return None
 
     def choose(self, matches: Matches) -> Targets:

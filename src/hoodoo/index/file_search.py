@@ -11,7 +11,7 @@ from hoodoo.config.index import INDEX_TYPE, NUM_BUCKETS, IndexType, bucket_rule_
 from hoodoo.errors import ConfigError
 from hoodoo.index.assign import assign_to_files
 from hoodoo.index.file_sizes import load_sizes
-from hoodoo.index.index import Assigned, Room
+from hoodoo.index.index import Assigned, KeyLookup, Room
 from hoodoo.index.matches import Matches, Targets, keep_where_known
 from hoodoo.index.slice_keys import KeyRange, SliceKeys, read_keys
 from hoodoo.model.buckets import looks_like_bucket
@@ -51,6 +51,9 @@ class FileSearch:
         return read_keys(read)
 
     def key_range(self, read: SliceRead) -> KeyRange | None:
+        return None
+
+    def open_lookup(self, snapshot: Snapshot) -> KeyLookup | None:
         return None
 
     def choose(self, matches: Matches) -> Targets:

@@ -1,12 +1,13 @@
 """`Index`: the rule by which a table finds the file groups of record keys.
 
 An index is a rule and moves nothing. Carriers bring keys to it: `write.locate` where the keys are
-in this process, `spark.join_keys` where they are in Spark. An index is one of two kinds:
+in this process, `spark.join_keys` where they are in Spark. An index is one of three kinds:
 
 - it **searches files**: `search` says which keys a slice has, `choose` what follows for a row;
+- it **looks keys up**: what `open_lookup` gives says which slice has a key, `choose` what follows;
 - it **computes labels**: `labels` says it for each key, without a look at any slice.
 
-Either kind says with `assign` which file groups are written once it is known how many rows go
+Each kind says with `assign` which file groups are written once it is known how many rows go
 to each destination.
 """
 
@@ -16,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hoodoo.index.matches import Matches, Targets
@@ -43,6 +46,26 @@ class Assigned:
     routes: list[Route]
 
 
+class KeyLookup(Protocol):
+    """Where record keys are, for whoever asks. It pickles: workers ask for shares of the keys.
+
+    Keys of one share are best asked for together, and by one worker.
+    """
+
+    @property
+    def shares(self) -> int:
+        """How many shares there are."""
+
+    def number_shares(self, keys: pa.Array) -> npt.NDArray[np.int64]:
+        """The share of each key, from 0: Java's hash of the text, modulo the number of shares."""
+
+    def size_bytes(self, share: int) -> int:
+        """How much there is to read for a share, at most."""
+
+    def find(self, share: int, keys: pa.Array) -> pa.Table:
+        """Columns `key`, `partition`, `file_id`: a row for each key that is in a file group."""
+
+
 class Index(Protocol):
     """How the file groups of incoming keys are found. Indexes pickle: workers run their rules."""
 
@@ -52,7 +75,7 @@ class Index(Protocol):
 
     @property
     def searches_files(self) -> bool:
-        """Whether keys are looked for in files; else `labels` tells where they belong."""
+        """Whether keys are looked for; else `labels` tells where they belong."""
 
     @property
     def buckets(self) -> BucketRule | None:
@@ -74,6 +97,9 @@ class Index(Protocol):
 
     def key_range(self, read: SliceRead) -> KeyRange | None:
         """The smallest and the largest key of a slice, if known and worth knowing."""
+
+    def open_lookup(self, snapshot: Snapshot) -> KeyLookup | None:
+        """What tells the file groups of keys; None if files are to be searched instead."""
 
     def choose(self, matches: Matches) -> Targets:
         """Where rows go whose keys were found. Pure."""

@@ -35,12 +35,12 @@ def number_buckets(keys: Column, rule: BucketRule, record_fields: Sequence[str])
         return _number_in_python(keys, rule)
     named = reduce(or_, (keys.contains(f"{field}:") for field in rule.fields))
     is_in_parts = keys.contains(",") & named
-    hashes = sf.when(is_in_parts, _hash_parts(keys, rule.fields)).otherwise(_hash(keys) + 31)
+    hashes = sf.when(is_in_parts, _hash_parts(keys, rule.fields)).otherwise(hash_text(keys) + 31)
     return (hashes.bitwiseAND(sf.lit(_POSITIVE)) % rule.count).cast("int")
 
 
-def _hash(texts: Column) -> Column:
-    """Java's hash, without its sign: what a text's `hashCode` is to Scala."""
+def hash_text(texts: Column) -> Column:
+    """Java's hash of a text, from 0 to 2 ** 32: what its `hashCode` is to Scala."""
     name, method = sf.lit("scala.collection.StringOps"), sf.lit("hashCode$extension")
     return sf.java_method(name, method, texts).cast("long").bitwiseAND(sf.lit(_UNSIGNED))
 
@@ -52,11 +52,11 @@ def _hash_parts(keys: Column, fields: Sequence[str]) -> Column:
     chosen = sf.filter(parts, lambda part: part.isNotNull())
 
     def add(hashes: Column, value: Column) -> Column:
-        own = sf.when(value.isin(NULL_KEY, EMPTY_KEY), 0).otherwise(_hash(value))
+        own = sf.when(value.isin(NULL_KEY, EMPTY_KEY), 0).otherwise(hash_text(value))
         return (hashes * 31 + own).bitwiseAND(sf.lit(_UNSIGNED))
 
     hashed = sf.aggregate(chosen, sf.lit(1).cast("long"), add)
-    return sf.when(sf.size(chosen) > 0, hashed).otherwise(_hash(keys) + 31)
+    return sf.when(sf.size(chosen) > 0, hashed).otherwise(hash_text(keys) + 31)
 
 
 def _number_in_python(keys: Column, rule: BucketRule) -> Column:

@@ -2,8 +2,9 @@
 
 Rows get `PLACE` and `LABEL`, the destination of their key. Labels that are computed from keys alone
 are the numbers of buckets (`bucket_hash`). For an index that searches files, the keys of the files
-are joined with the incoming ones; where a rule has to choose between several finds of a key,
-workers run it on shares of the keys. A key that several file groups have comes back once for each.
+are joined with the incoming ones; one that looks keys up has workers ask for them (`look_up_keys`).
+Where a rule has to choose between several finds of a key, workers run it on shares of the keys. A
+key that several file groups have comes back once for each.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hoodoo.model.file_group_write import NEW
 from hoodoo.rows.merge import are_greater, one_array, to_flags
 from hoodoo.spark.bucket_hash import number_buckets
 from hoodoo.spark.columns import DELETED, LABEL, PLACE
+from hoodoo.spark.look_up_keys import add_stored_rows, look_up_keys
 from hoodoo.spark.prepare import Rows, keep_one_per_key, ordering_of
 from hoodoo.spark.stored_keys import (
     ALIVE,
@@ -122,7 +124,12 @@ def _tag_by_search(
     if not slices:
         return tag_new(target, rows.frame)
     count, compares = sum(counts.values()), index.compares_ordering and not anywhere
-    if index.asks_footers and not anywhere:
+    lookup = index.open_lookup(snapshot)
+    if lookup is not None:
+        matches = keep(look_up_keys(spark, lookup, rows.frame))
+        stored = add_stored_rows(spark, snapshot, matches, rows.frame) if compares else None
+        matches, compares = (stored, True) if stored is not None else (matches, False)
+    elif index.asks_footers and not anywhere:
         matches = keep(find_in_slices(spark, snapshot, index, slices, rows.frame))
     else:
         read = read_stored_rows if compares else read_stored_keys

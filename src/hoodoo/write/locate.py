@@ -12,14 +12,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodoo.engine.engine import Engine
+from hoodoo.engine.engine import REQUEST_BYTES, Engine
 from hoodoo.format.schema import RECORD_KEY
 from hoodoo.index import Index
+from hoodoo.index.index import KeyLookup
 from hoodoo.index.matches import IN_NEW, Flags, Matches, Positions, Targets, keep_alive
 from hoodoo.index.slice_keys import SliceKeys, are_in
 from hoodoo.model.file_group_write import Counts, Destination, Route
-from hoodoo.model.files import FileSlice
+from hoodoo.model.files import FileGroupId, FileSlice
 from hoodoo.model.merge import MergeRule
+from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
 from hoodoo.rows import merge
 from hoodoo.table.read import read_rule, read_slice, slice_reads
@@ -29,6 +31,7 @@ from hoodoo.write.assignment import Target
 from hoodoo.write.prepare import Incoming
 
 _NONE: Positions = np.zeros(0, np.int64)
+_SEP = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,12 @@ def locate(
         unique = [*dict.fromkeys(places)] if in_all_partitions else [None]
         by_label = LocatedRows(_locate_by_label(index, incoming, unique), {})
         return by_label.only(index.destinations(snapshot.slices()).keys()) if deletes else by_label
-    slices, matches = _search(snapshot, index, incoming, engine, anywhere=in_all_partitions)
+    lookup = index.open_lookup(snapshot)
+    if lookup is not None:
+        slices = snapshot.slices()
+        matches = _look_up(lookup, slices, incoming, engine, anywhere=in_all_partitions)
+    else:
+        slices, matches = _search(snapshot, index, incoming, engine, anywhere=in_all_partitions)
     if index.compares_ordering and not in_all_partitions:
         newer = _find_newer(snapshot, incoming, slices, matches, engine)
         matches = replace(matches, newer=newer)
@@ -165,6 +173,73 @@ class _Search:
         if matches.live is None:
             return present, np.ones(len(present), bool)
         return present, are_in(keys.take(pa.array(present)), matches.live)
+
+
+def _look_up(
+    lookup: KeyLookup,
+    slices: Sequence[FileSlice],
+    incoming: Incoming,
+    engine: Engine,
+    *,
+    anywhere: bool,
+) -> Matches:
+    """Where the incoming keys are; `anywhere`: rows do not tell their partition."""
+    every = np.arange(incoming.num_rows, dtype=np.int64)
+    rows_by_share = _positions_by_code(lookup.number_shares(incoming.keys), every)
+    tasks = [
+        _Share(number, incoming.keys.take(pa.array(rows)), lookup.size_bytes(number))
+        for number, rows in rows_by_share.items()
+    ]
+    numbers = {slice_.group: number for number, slice_ in enumerate(slices)}
+    parts = [(_NONE, _NONE)]
+    for rows, (positions, groups, codes) in zip(
+        rows_by_share.values(), engine.map(_LookUp(lookup), tasks), strict=True
+    ):
+        slice_of = np.array([numbers[group] for group in groups], np.int64)
+        parts.append((rows[positions], slice_of[codes]))
+    rows, found = (np.concatenate(each) for each in zip(*parts, strict=True))
+    own = np.ones(len(rows), bool)
+    if not anywhere and len(rows):
+        partitions = pa.array([slice_.group.partition for slice_ in slices], pa.string())
+        there = partitions.take(pa.array(found))
+        own = merge.to_flags(pc.equal(incoming.partitions.take(pa.array(rows)), there))
+    alive = np.ones(len(rows), bool)
+    return Matches(rows, found, alive, own, newer=np.zeros(len(rows), bool))
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Keys of one share of a look-up."""
+
+    number: int
+    keys: pa.Array
+    stored_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        return min(self.stored_bytes, REQUEST_BYTES * (1 + len(self.keys)))
+
+
+@dataclass(frozen=True, slots=True)
+class _LookUp:
+    """Looks up a share of the keys: what engines run.
+
+    Positions of keys come back, the file groups that have them, and which of those has each key.
+    """
+
+    lookup: KeyLookup
+
+    def __call__(self, share: _Share) -> tuple[Positions, list[FileGroupId], Positions]:
+        found = self.lookup.find(share.number, share.keys)
+        at = pc.index_in(share.keys, value_set=merge.one_array(found.column("key")))
+        positions = np.flatnonzero(merge.to_flags(pc.is_valid(at)))
+        groups = pc.binary_join_element_wise(
+            found.column("partition"), found.column("file_id"), _SEP
+        )
+        encoded = merge.one_array(groups).dictionary_encode()
+        names = [text.split(_SEP) for text in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.take(at.drop_null()).to_numpy().astype(np.int64)
+        return positions, [FileGroupId(PartitionPath(p), FileId(f)) for p, f in names], codes
 
 
 def _find_newer(
