@@ -68,7 +68,7 @@ def test_what_is_not_built_can_be_switched_off_only(name: str) -> None:
             "org.apache.hudi.DefaultSparkRecordMerger,a.b.Mine",
             "no Java classes",
         ),
-        ("hoodie.index.type", "RECORD_INDEX", "no record index yet"),
+        ("hoodie.index.type", "RECORD_LEVEL_INDEX", "no record index by partition"),
         ("hoodie.write.lock.provider", "a.HiveMetastoreBasedLockProvider", "expected one of"),
     ],
 )

@@ -11,7 +11,7 @@ from hoodoo.errors import ConfigError
 from hoodoo.model.buckets import BucketRule
 
 ELSEWHERE = ["GLOBAL_BLOOM", "INMEMORY", "FLINK_STATE", "HBASE"]
-RECORD = ["RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "record_level_index"]
+BY_PARTITION = "record_level_index"
 
 
 def refused(key: str, value: str) -> str:
@@ -27,6 +27,7 @@ def test_defaults_are_those_of_apache_hudi() -> None:
     assert config.get(index.NUM_BUCKETS) == 256
     assert config.get(index.BUCKET_ENGINE) is index.BucketEngine.SIMPLE
     assert config.get(index.UPDATE_PARTITION_PATH) is True
+    assert config.get(index.RECORD_UPDATE_PARTITION_PATH) is False
     assert config.get(index.PRUNE_BY_RANGES) is True
     assert config.get(tasks.SORT_MODE) is tasks.SortMode.NONE
     assert config.get(tasks.BULK_INSERT_PARALLELISM) == 0
@@ -38,11 +39,16 @@ def test_indexes_that_there_are(kind: index.IndexType) -> None:
     assert Config({"hoodie.index.type": kind.value.lower()}).get(index.INDEX_TYPE) is kind
 
 
-@pytest.mark.parametrize("kind", [*ELSEWHERE, *RECORD])
+def test_the_record_index_of_the_whole_table_has_two_names() -> None:
+    config = Config({"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"})
+    assert config.get(index.INDEX_TYPE) is index.IndexType.RECORD
+
+
+@pytest.mark.parametrize("kind", [*ELSEWHERE, BY_PARTITION])
 def test_indexes_that_there_are_not(kind: str) -> None:
     told = refused("hoodie.index.type", kind)
-    assert "SIMPLE, GLOBAL_SIMPLE, BLOOM, BUCKET" in told
-    assert ("record index" in told) is (kind in RECORD)
+    expected = "RECORD_INDEX" if kind == BY_PARTITION else "SIMPLE, GLOBAL_SIMPLE, BLOOM, BUCKET"
+    assert expected in told
     check_options(Config({"hoodie.index.type": kind}))  # a read does not mind
 
 

@@ -133,7 +133,7 @@ def test_another_base_path_is_refused(place: Path, tmp_path: Path) -> None:
     ("key", "value"),
     [
         ("hoodie.metadata.enable", "true"),
-        ("hoodie.index.type", "RECORD_INDEX"),
+        ("hoodie.index.type", "RECORD_LEVEL_INDEX"),
         ("hoodie.table.name", "other"),
         ("hoodie.datasource.write.recordkey.field", "ts"),
         (PAYLOAD, "a.Mine"),
