@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from hoodoo.env import Env
 from hoodoo.format.schema import RECORD_KEY, without_meta_fields
 from hoodoo.metadata.key_changes import record_index_changes
 from hoodoo.model.commit import ReplaceCommitMetadata
+from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.read import read_rule, read_slice, slice_reads
 from hoodoo.table.ref import open_ref
 from hoodoo.table.snapshot import Snapshot, take_snapshot
