@@ -1,7 +1,7 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | lookups | timeline | listing | commits | upkeep | plans | gate |
-gate-s3 | markers | clustering | services | spark ...] [options]
+python -m bench [reads | lookups | record-index | timeline | listing | commits | upkeep | plans |
+gate | gate-s3 | markers | clustering | services | spark ...] [options]
 """
 
 from __future__ import annotations
@@ -13,12 +13,24 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import commits, gate, listing, lookups, markers, plans, reads, timeline, upkeep
+from bench import (
+    commits,
+    gate,
+    listing,
+    lookups,
+    markers,
+    plans,
+    reads,
+    record_index,
+    timeline,
+    upkeep,
+)
 from bench.spark.options import Options, add_options, options_of
 
 BENCHES: dict[str, Callable[[Path], None]] = {
     "reads": reads.run,
     "lookups": lookups.run,
+    "record-index": record_index.run,
     "timeline": timeline.run,
     "listing": listing.run,
     "commits": commits.run,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -92,9 +93,9 @@ def _split_by_share(batches: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, pa
     batches = [batch for batch in batches if batch.num_rows]
     if not batches:
         return
-    runs = one_array(pa.Table.from_batches(batches).column(_SHARE)).run_end_encode()
-    keys = one_array(pa.Table.from_batches(batches).column(RECORD_KEY)).cast(pa.string())
-    begin = 0
-    for end, number in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-        yield number, keys[begin:end]
-        begin = end
+    table = pa.Table.from_batches(batches)
+    numbers = one_array(table.column(_SHARE)).to_numpy()
+    keys = one_array(table.column(RECORD_KEY)).cast(pa.string())
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
+    for begin, end in zip(starts, [*starts[1:], len(keys)], strict=True):
+        yield int(numbers[begin]), keys[begin:end]
