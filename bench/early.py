@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -64,7 +64,14 @@ class Writer:
         return took
 
 
-def take_turns(writers: Mapping[str, Writer], turns: int) -> dict[str, list[Cost]]:
+class Writing(Protocol):
+    """A way of writing."""
+
+    def write(self, value: int) -> Cost:
+        """One upsert into all files."""
+
+
+def take_turns(writers: Mapping[str, Writing], turns: int) -> dict[str, list[Cost]]:
     """The costs of each writer, turn by turn, after one turn that is not measured.
 
     Who is first changes from turn to turn.
@@ -116,8 +123,7 @@ def measure_overhead(folder: Path) -> None:
     costs = take_turns(writers, TURNS)
     report(f"a write of {FILES} files, nobody else, local engine", costs)
     report_operations("  nobody else", writers)
-    with ExitStack() as stack:
-        scene = stack.enter_context(marker_check.open_scene(uri))
+    with marker_check.open_scene(uri) as scene:
         scene.announce(MarkerType.BATCHED)
         take_turns(writers, 0)
     report_operations(f"  beside {marker_check.MARKERS:,} markers of an older write", writers)

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import hoodoo
 from bench.holds import watched
-from bench.spark import cpu, data, session
+from bench.spark import cpu, data, early_overhead, session
 from bench.spark.held_winner import Winner, hold_winner
 from hoodoo.config.early import DetectionStrategy
 from hoodoo.errors import EarlyConflict, WriteConflict
@@ -227,8 +227,9 @@ def _spark(folder: Path) -> Iterator[SparkSession]:
 
 
 def run(folder: Path, rows: int, cases: Sequence[Case] = CASES) -> None:
-    """Print what the younger write costs with and without detection, for each kind of table."""
+    """Print what detection costs a write alone, and what it spares the younger of two."""
     with _spark(folder) as spark:
+        early_overhead.run(spark, folder)
         source = data.build(spark, folder / "source", rows)
         for number, case in enumerate(cases):
             place = str(folder / f"table-{number}")
