@@ -14,8 +14,8 @@ from bench.spark import cpu
 from hoodoo.config.services import SERVICES_ENABLED
 from hoodoo.config.tasks import DRIVER_MAX_BYTES, DRIVER_MAX_FILE_BYTES
 
-TURNS = 7
-ROWS_PER_FILE = 500
+TURNS = 5
+ROWS_PER_FILE = 50
 
 
 class Writer:
