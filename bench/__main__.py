@@ -1,7 +1,7 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
 python -m bench [reads | lookups | timeline | listing | commits | upkeep | plans | gate |
-gate-s3 | markers | clustering | services | spark ...] [options]
+gate-s3 | markers | early | early-spark | clustering | services | spark ...] [options]
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import commits, gate, listing, lookups, markers, plans, reads, timeline, upkeep
+from bench import (
+    commits,
+    early,
+    gate,
+    listing,
+    lookups,
+    markers,
+    plans,
+    reads,
+    timeline,
+    upkeep,
+)
 from bench.spark.options import Options, add_options, options_of
 
 BENCHES: dict[str, Callable[[Path], None]] = {
@@ -27,15 +38,17 @@ BENCHES: dict[str, Callable[[Path], None]] = {
     "gate": gate.run,
     "gate-s3": gate.run_on_s3,
     "markers": markers.run,
+    "early": early.run,
 }
 
 
 CLUSTERED_ROWS = 2_000_000
+CONTENDED_ROWS = 3_000_000
 
 
 def main(arguments: list[str]) -> None:
     """Run the benches named, or all."""
-    names = (*BENCHES, "clustering", "services", "spark")
+    names = (*BENCHES, "early-spark", "clustering", "services", "spark")
     parser = ArgumentParser(prog="python -m bench", description="Ratios within one run.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(names)}; or all")
     add_options(parser)
@@ -45,6 +58,7 @@ def main(arguments: list[str]) -> None:
         parser.error(f"no such bench: {', '.join(sorted(unknown))}")
     benches: dict[str, Callable[[Path], None]] = {
         **BENCHES,
+        "early-spark": partial(_early, rows=min(given.rows, CONTENDED_ROWS)),
         "clustering": partial(_clustering, rows=min(given.rows, CLUSTERED_ROWS)),
         "services": partial(_services, rows=min(given.rows, CLUSTERED_ROWS)),
         "spark": partial(_spark, options=options_of(given)),
@@ -52,6 +66,12 @@ def main(arguments: list[str]) -> None:
     for name in given.names or names:
         with tempfile.TemporaryDirectory(prefix="hoodoo-bench-") as folder:
             benches[name](Path(folder))
+
+
+def _early(folder: Path, rows: int) -> None:
+    from bench.spark.early import run  # the other benches need no pyspark
+
+    run(folder, rows)
 
 
 def _clustering(folder: Path, rows: int) -> None:
