@@ -56,7 +56,7 @@ CASES = (
     Case("copy on write, buckets, 10 %, shuffled", changes="tenth", options=SHUFFLED),
     Case("copy on write, simple index, 10 %", kind="cow", changes="tenth"),
     # Such a write is over in a second or two.
-    Case("merge on read, buckets, 10 %", kind="mor-bucket", changes="tenth", period_ms=250),
+    Case("merge on read, buckets, 10 %", kind="mor-bucket", changes="tenth", period_ms=100),
 )
 FILES = 16
 

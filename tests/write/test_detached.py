@@ -20,6 +20,7 @@ from hoodoo.errors import (
     HeartbeatLost,
     InputError,
     SchemaMismatch,
+    TaskStopped,
     Unsupported,
     WriteConflict,
 )
@@ -240,7 +241,7 @@ def test_a_part_that_fails_stops_the_others_at_their_next_file() -> None:
     with pytest.raises(InputError, match="id"):
         part(fleet.machine("task 1"), write, bad)
     assert [entry.path for entry in fleet.store.list(paths.STOPS)]
-    with pytest.raises(CommitFailed, match=r"another task of instant .* failed: .*id"):
+    with pytest.raises(TaskStopped, match=r"another task of instant .* failed: .*id"):
         part(fleet.machine("task 2"), write, rows("b", k3=3), number=1)
     abandon_detached(at(fleet.machine("committer"), write))
     assert not list(fleet.store.list(paths.STOPS))
