@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hoodoo.model.files import DataFile, FileGroup, FileGroupId
 from hoodoo.model.instant import Action, Instant
@@ -39,16 +38,10 @@ def group_files(
     """File groups with their visible slices, replaced ones too; and what decided about that."""
     by_completion = ref.properties.version.slices_by_completion
     if by_completion and depends_on_history(files, visibility):
-        visibility = _with_history(ref, visibility)
+        from hoodoo.timeline.history import add_history  # imports Arrow, and is rarely needed
+
+        visibility = add_history(ref.env, ref.properties.timeline, visibility)
     return file_groups(files, visibility, by_completion=by_completion), visibility
-
-
-def _with_history(ref: TableRef, visibility: Visibility) -> Visibility:
-    from hoodoo.timeline.history import load_history  # imports Arrow, and is rarely needed
-
-    archived = load_history(ref.env, ref.properties.timeline)
-    completions = {i.requested_time: i.completion_time for i in archived if i.completion_time}
-    return replace(visibility, archived_completions=completions)
 
 
 def find_replaced(ref: TableRef, view: Timeline) -> dict[FileGroupId, Instant]:
