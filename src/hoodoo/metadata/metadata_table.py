@@ -60,7 +60,7 @@ class MetadataTable:
 
         What fills a new partition bears a time before all others, whenever it happens.
         """
-        writes = self.timeline.where(lambda i: not i.requested_time.startswith(SOLO_TIME))
+        writes = self.timeline.where(lambda i: not _is_solo(i))
         return writes.start or self.timeline.start
 
     def counts(self, time: InstantTime) -> bool:
@@ -73,6 +73,27 @@ class MetadataTable:
     @cached_property
     def _pending(self) -> frozenset[InstantTime]:
         return self.unfinished | {i.requested_time for i in self.timeline if not i.is_completed}
+
+    def find_lag(self, data_timeline: Timeline) -> Instant | None:
+        """A completed commit of the table that should be here, and is not; None: nothing lacks.
+
+        Those from before the metadata table was made are in it without a commit of their own.
+        """
+        known = {i.requested_time for i in self.timeline if i.is_completed}
+        solo = [i.ended_at for i in self.timeline.completed if _is_solo(i)]
+        begun = min(solo) if solo and self.properties.timeline.layout > 1 else None
+        for instant in data_timeline.commits:
+            time = instant.requested_time
+            follows = self._first is not None and time > self._first
+            if time not in known and (follows or (begun is not None and instant.ended_at > begun)):
+                return instant
+        return None
+
+    @cached_property
+    def _first(self) -> InstantTime | None:
+        """The first commit on its timeline that a commit of the table has made."""
+        writes = (i.requested_time for i in self.timeline.commits if not _is_solo(i))
+        return min(writes, default=None)
 
     def load_partition(self, partition: str) -> PartitionFiles:
         """The file groups of a partition: one listing. `FormatError` if files are missing."""
@@ -128,7 +149,7 @@ class MetadataTable:
         oldest = min((one.base_time for one in slices), default=InstantTime(""))
         for instant in self.timeline.commits:
             time = instant.requested_time
-            if instant.ended_at < oldest or (is_filled and time.startswith(SOLO_TIME)):
+            if instant.ended_at < oldest or (is_filled and _is_solo(instant)):
                 continue
             if all(time in times for times in present.values()):
                 continue
@@ -141,6 +162,11 @@ class MetadataTable:
         partition = directory.removeprefix(f"{METADATA_TABLE}/")
         stats = commit.partition_to_write_stats.get(PartitionPath(partition), ())
         return {stat.path.rpartition("/")[2] for stat in stats if stat.path}
+
+
+def _is_solo(instant: Instant) -> bool:
+    """Whether it fills a new partition."""
+    return instant.requested_time.startswith(SOLO_TIME)
 
 
 def _by_completion(one: FileSlice, visibility: Visibility) -> FileSlice:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from hoodoo.model.files import DataFile, FileGroup, FileGroupId
 from hoodoo.model.instant import Action, Instant
+from hoodoo.model.lister import Keep, Lister, everything
 from hoodoo.model.slices import Visibility, depends_on_history, file_groups
-from hoodoo.table.listing import DirectoryLister, Keep, everything
+from hoodoo.table.file_index import FileIndex
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import read_commit
 from hoodoo.timeline.timeline import Timeline
@@ -18,14 +19,16 @@ def visible_groups(
     view: Timeline,
     visibility: Visibility | None = None,
     keep: Keep = everything,
+    lister: Lister | None = None,
 ) -> tuple[FileGroup, ...]:
     """File groups that a reader of this timeline sees, by partition and file id.
 
-    `visibility` is that of the whole timeline unless a part of it is meant.
+    `visibility` is that of the whole timeline unless a part of it is meant; then `lister` should
+    know the whole one.
     """
     if visibility is None:
         visibility = view.visibility(start=view.start)
-    files = list(DirectoryLister(ref.env, ref.properties.keys).files(keep))
+    files = list((lister or FileIndex(ref, view)).files(keep))
     groups, _ = group_files(ref, files, visibility)
     replaced = find_replaced(ref, view)
     visible = [group for group in groups if group.id not in replaced]
