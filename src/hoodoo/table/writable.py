@@ -14,6 +14,7 @@ from hoodoo.config.table import (
 )
 from hoodoo.errors import Unsupported
 from hoodoo.model.keys import KeyGenerator
+from hoodoo.model.metadata_table import WRITABLE_PARTITIONS
 from hoodoo.storage import probe_conditions
 from hoodoo.table.ref import TableRef
 
@@ -39,11 +40,11 @@ def refuse_unwritable(ref: TableRef) -> None:
             "upgrade the table to version 9 first"
         )
     metadata = (*properties.metadata_partitions, *properties.metadata_partitions_inflight)
-    if metadata:
+    unknown = [partition for partition in metadata if partition not in WRITABLE_PARTITIONS]
+    if unknown:
         raise Unsupported(
-            "the table has a metadata table "
-            f"(hoodie.table.metadata.partitions={','.join(metadata)}), which hoodoo does not "
-            "write yet: a commit that skips it would be invisible to every reader"
+            f"the table has indexes that hoodoo does not write yet ({', '.join(unknown)}), and a "
+            "commit that skips them would make them wrong; drop them with Apache Hudi (DROP INDEX)"
         )
     if not properties.merge.is_ours:
         raise Unsupported(
