@@ -69,7 +69,7 @@ def write_delta_commit(
         states = [state for state in states if state.requested_time != time]
     begin(txn, where, time, OperationType.UPSERT_PREPPED)
     token = WriteToken(f"0-{epoch}-0")
-    stats = []
+    stats: list[WriteStat] = []
     for partition, batch in changes.items():
         stats += _write_logs(txn, partition, batch, time, token)
     newest = Timeline.of(states).newest_time
@@ -159,6 +159,24 @@ def remove_delta_commit(
             _delete(txn, state_path(where, state))
     log.info("delta_commit_removed time=%s files=%d", time, len(logs))
     return logs
+
+
+def take_back_delta_commit(txn: Txn, where: TimelinePaths, time: InstantTime) -> bool:
+    """Undo what a commit wrote that a restore takes back; false if that was compacted already.
+
+    Needs: a Txn, and that the commit is pending again.
+    Order: that of `remove_delta_commit`.
+    """
+    states = list_states(txn.env, where)
+    timeline = Timeline.of(states)
+    found = timeline.find(time, Action.DELTA_COMMIT)
+    if found is None:
+        return True
+    compactions = [i for i in timeline.completed if i.action.completed_as is Action.COMMIT]
+    if any(found.is_completed and found.ended_at < i.requested_time for i in compactions):
+        return False
+    remove_delta_commit(txn, where, time, states)
+    return True
 
 
 def roll_back_delta_commit(

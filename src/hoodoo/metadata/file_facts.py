@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from hoodoo.engine.engine import REQUEST_BYTES, Engine
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, naming
+from hoodoo.format.key_summary import BLOOM, BLOOM_TYPE
 from hoodoo.format.log import BlockType, decode_data, read_blocks
-from hoodoo.format.parquet import BLOOM, BLOOM_TYPE, OpenParquet, open_parquet, read_rows
+from hoodoo.format.parquet import OpenParquet, open_parquet, read_rows
 from hoodoo.format.parquet_stats import column_ranges
 from hoodoo.metadata.key_changes import FileFilter
 from hoodoo.model.files import LogFile, parse_data_file

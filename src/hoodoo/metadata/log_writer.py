@@ -20,7 +20,6 @@ from hoodoo.metadata.merge import Batch
 from hoodoo.model import metadata_table as parts
 from hoodoo.model.instant import InstantTime
 
-_NO_KEYS = pa.array([], pa.string())
 _NO_VALUES = pa.array([], pa.binary())
 
 
@@ -45,15 +44,14 @@ def encode_log(
     partition: str, batch: Batch, *, instant_time: InstantTime, created_ms: int
 ) -> bytes:
     """The log file of one file group, with the entries and deleted keys of one instant."""
-    entries, deleted = batch.entries, batch.deleted
-    has_entries = entries is not None and entries.num_rows
+    entries = batch.entries if batch.entries is not None else empty_entries(partition)
     return encode_metadata_log(
         instant_time=instant_time,
         partition=partition,
         schema_json=schema_json(),
-        keys=entries["key"] if has_entries else _NO_KEYS,
-        values=_encode(partition, entries) if has_entries else _NO_VALUES,
-        deleted_keys=deleted,
+        keys=entries["key"],
+        values=_encode(partition, entries) if entries.num_rows else _NO_VALUES,
+        deleted_keys=batch.deleted,
         created_ms=created_ms,
     )
 

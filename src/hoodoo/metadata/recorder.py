@@ -6,7 +6,7 @@ are is asked again inside it. So writers follow an index that comes or goes, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -20,12 +20,18 @@ from hoodoo.format.index_definitions import source_fields
 from hoodoo.format.metadata.value_types import indexed_columns
 from hoodoo.metadata.delta_commits import write_delta_commit
 from hoodoo.metadata.file_facts import FileFacts, gather_facts, written_files
-from hoodoo.metadata.metadata_table import load_metadata_properties
-from hoodoo.metadata.table_changes import IndexedColumns, clean_changes, commit_changes
+from hoodoo.metadata.lister import MetadataLister
+from hoodoo.metadata.metadata_table import load_metadata_properties, open_metadata_table
+from hoodoo.metadata.table_changes import (
+    IndexedColumns,
+    clean_changes,
+    commit_changes,
+    restore_changes,
+)
 from hoodoo.model.commit import CleanMetadata, CommitMetadata
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.metadata_table import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
-from hoodoo.model.paths import TimelinePaths
+from hoodoo.model.paths import PartitionPath, TimelinePaths
 from hoodoo.model.stats import WriteStat
 from hoodoo.model.table import TableProperties
 from hoodoo.timeline.txn import Txn
@@ -90,6 +96,29 @@ class Recorder:
             return
         columns = self._load_columns(properties, partitions)
         changes = clean_changes(partitions, clean, columns)
+        write_delta_commit(txn, self._load_where(), time, changes, epoch=self.epoch)
+
+    def record_restore(
+        self,
+        txn: Txn,
+        properties: TableProperties,
+        time: InstantTime,
+        stored: Mapping[PartitionPath, Mapping[str, int]],
+    ) -> None:
+        """The same for a restore: what makes the listing equal to the files that are stored.
+
+        Order: the listing read; that of `write_delta_commit`.
+        """
+        partitions = recorded_partitions(properties)
+        if not partitions:
+            return
+        table = open_metadata_table(self.env, txn.timeline)
+        is_partitioned = properties.keys.is_partitioned
+        listed: dict[PartitionPath, dict[str, int]] = {}
+        for file in MetadataLister(table, is_partitioned=is_partitioned).files():
+            listed.setdefault(file.partition, {})[str(file.name)] = file.size_bytes
+        columns = self._load_columns(properties, partitions)
+        changes = restore_changes(partitions, listed, stored, columns)
         write_delta_commit(txn, self._load_where(), time, changes, epoch=self.epoch)
 
     def _gather(self, properties: TableProperties, partitions: frozenset[str]) -> FileFacts:

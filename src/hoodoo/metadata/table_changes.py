@@ -3,6 +3,7 @@
 commit, delta commit,    files, statistics and bloom filters of the files that it wrote; the ranges
 replace commit           of a partition are widened by those of the files, never narrowed
 clean                    files, statistics and bloom filters of the files that it deleted
+restore                  the difference of the listing and of what is stored
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from hoodoo.metadata.column_changes import (
     partition_stats,
     partition_stats_deletes,
 )
-from hoodoo.metadata.file_changes import changes_of_clean, changes_of_commit
+from hoodoo.metadata.file_changes import (
+    changes_of_clean,
+    changes_of_commit,
+    changes_of_restore,
+)
 from hoodoo.metadata.file_facts import FileFacts
 from hoodoo.metadata.key_changes import bloom_filter_entries
 from hoodoo.metadata.merge import Batch
@@ -86,6 +91,22 @@ def clean_changes(
     ]
     changes = {FILES: changes_of_clean(clean)} if FILES in partitions else {}
     return changes | index_deletes(partitions, deleted, columns, dropped=dropped)
+
+
+def restore_changes(
+    partitions: Collection[str],
+    listed: Mapping[PartitionPath, Mapping[str, int]],
+    stored: Mapping[PartitionPath, Mapping[str, int]],
+    columns: IndexedColumns,
+) -> dict[str, Batch]:
+    """What a restore changes: the difference of the listing and of what is stored."""
+    gone = {
+        partition: [name for name in names if name not in stored.get(partition, {})]
+        for partition, names in listed.items()
+    }
+    dropped = [partition for partition in listed if partition not in stored]
+    changes = {FILES: changes_of_restore(listed, stored)} if FILES in partitions else {}
+    return changes | index_deletes(partitions, gone, columns, dropped=dropped)
 
 
 def index_deletes(

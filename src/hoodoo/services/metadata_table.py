@@ -31,7 +31,12 @@ from hoodoo.metadata.compact import (
     plan_compaction,
     run_compaction,
 )
-from hoodoo.metadata.delta_commits import list_states, remove_delta_commit, state_path
+from hoodoo.metadata.delta_commits import (
+    list_states,
+    remove_delta_commit,
+    state_path,
+    take_back_delta_commit,
+)
 from hoodoo.metadata.file_changes import file_changes
 from hoodoo.metadata.file_facts import gather_facts
 from hoodoo.metadata.log_writer import empty_entries
@@ -46,6 +51,7 @@ from hoodoo.metadata.recorder import (
     INDEX_DEFINITIONS,
     NO_COLUMNS,
     load_indexed_columns,
+    recorded_partitions,
 )
 from hoodoo.metadata.retention import archive_timeline, clean_up, remove_pending_compaction
 from hoodoo.metadata.table_changes import index_changes
@@ -60,7 +66,7 @@ from hoodoo.model.metadata_table import (
     PARTITION_STATS,
     SOLO_TIME,
 )
-from hoodoo.model.paths import PartitionPath, TimelinePaths, join
+from hoodoo.model.paths import METADATA_TABLE, PartitionPath, TimelinePaths, join
 from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import TableRef
 from hoodoo.table.schema import resolve_schema
@@ -68,6 +74,7 @@ from hoodoo.table.snapshot import take_snapshot
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline.history_writer import HistoryRules
 from hoodoo.timeline.load import load_timeline, read_metadata
+from hoodoo.timeline.resolve_unknown import delete_surely
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
@@ -189,6 +196,45 @@ def _define_columns(ref: TableRef, timeline: Timeline) -> str:
     with naming(path):
         env.storage.put(path, define_column_stats(data, tuple(columns.types)))
     return path
+
+
+# -- restore ------------------------------------------------------------------------------------
+
+
+def drop_narrow_indexes(ref: TableRef) -> None:
+    """Take statistics of partitions out of use: what a restore brings back may lie beyond them.
+
+    Apache Hudi replaces them by those of the files that are current. They can be built again.
+    Order: the table's properties, by a decision of the head; then the files.
+    Crash: files that nobody reads; whoever builds the index again removes them.
+    """
+    if PARTITION_STATS not in recorded_partitions(ref.reopen().properties):
+        return
+    with transaction(ref, "restore") as txn:
+
+        def changes() -> dict[str, str | None]:
+            present = ref.reopen().properties
+            names = (
+                (METADATA_PARTITIONS.name, present.metadata_partitions),
+                (METADATA_PARTITIONS_INFLIGHT.name, present.metadata_partitions_inflight),
+            )
+            return {key: ",".join(p for p in own if p != PARTITION_STATS) for key, own in names}
+
+        change_properties(txn, changes)
+        for entry in list(ref.env.storage.list(join(METADATA_TABLE, PARTITION_STATS))):
+            txn.fence.ensure()
+            delete_surely(ref.env, entry.path)
+    log.warning("index_dropped index=%s reason=restore", PARTITION_STATS)
+
+
+def take_back_in_metadata_table(txn: Txn, ref: TableRef, time: InstantTime) -> None:
+    """Undo what a commit wrote to the metadata table, unless that was compacted.
+
+    Then the restore itself makes the listing right.
+    Needs: a Txn, and that the commit is pending again.
+    """
+    if recorded_partitions(ref.reopen().properties):
+        take_back_delta_commit(txn, load_metadata_properties(ref.env).timeline, time)
 
 
 # -- compaction ---------------------------------------------------------------------------------
