@@ -18,7 +18,8 @@ from hoodoo.metadata.lister import MetadataLister
 from hoodoo.metadata.metadata_table import MetadataTable, has_metadata_table, open_metadata_table
 from hoodoo.metadata.recorder import load_indexed_columns
 from hoodoo.model.files import DataFile, FileGroup
-from hoodoo.model.metadata_table import COLUMN_STATS
+from hoodoo.model.instant import Action, Instant
+from hoodoo.model.metadata_table import COLUMN_STATS, SOLO_TIME
 from hoodoo.model.paths import METADATA_TABLE, PROPERTIES, PartitionPath
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.table.file_index import open_current
@@ -27,7 +28,7 @@ from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.testing.sim.faults import Operation
 from hoodoo.testing.sim.stage import Violation
-from hoodoo.testing.sim.truth import TIMELINE, data_file_time
+from hoodoo.testing.sim.truth import TIMELINE, data_file_time, parse_timeline_name
 from hoodoo.testing.sim.world import World
 
 
@@ -38,9 +39,15 @@ class MetadataGuard:
         self._store = world.storage
 
     def __call__(self, operation: Operation) -> None:
-        """Compare what readers see."""
+        """Compare what readers see, if that may have changed."""
         path = operation.path
-        if path.startswith((METADATA_TABLE, TIMELINE.active)) or path == PROPERTIES:
+        directory, _, name = path.rpartition("/")
+        if operation.verb == "delete":
+            is_seen = directory.startswith((METADATA_TABLE, TIMELINE.active))
+        else:
+            instant = parse_timeline_name(name, layout=2)
+            is_seen = path == PROPERTIES or (instant is not None and instant.is_completed)
+        if is_seen:
             check_current_files(self._store)
 
 
@@ -110,10 +117,16 @@ def check_metadata_table(store: MemoryStorage) -> None:
 
 
 def _refuse_leftovers(ref: TableRef, table: MetadataTable) -> None:
-    """Nothing is pending there, and each instant was completed once."""
+    """Nothing is pending there but a compaction that was cut off: the next one removes it."""
+    kinds = (Action.DELTA_COMMIT, Action.ROLLBACK)
     for instant in table.timeline.pending:
-        if ref.load_timeline().find(instant.requested_time) is None:
-            raise Violation(f"{instant} of the metadata table is pending, and was rolled back")
+        if instant.action in kinds:
+            raise Violation(f"{instant} of the metadata table is still pending")
+    times = {instant.requested_time for instant in ref.load_timeline()}
+    for instant in table.timeline.completed:
+        is_delta = instant.action is Action.DELTA_COMMIT
+        if is_delta and instant.requested_time not in times and not _is_solo(instant):
+            raise Violation(f"{instant} of the metadata table is of no action of the table")
 
 
 def _check_statistics(ref: TableRef, table: MetadataTable, files: list[str]) -> None:
@@ -137,3 +150,7 @@ def _check_statistics(ref: TableRef, table: MetadataTable, files: list[str]) -> 
     if found != expected:
         differ = sorted(set(found.items()) ^ set(expected.items()))
         raise Violation(f"statistics count other values than files have: {differ[:4]}")
+
+
+def _is_solo(instant: Instant) -> bool:
+    return instant.requested_time.startswith(SOLO_TIME)

@@ -33,6 +33,7 @@ class MetadataScenario(TableScenario):
         return "metadata", self.indexes
 
     def prepare(self, env: Env) -> None:
+        """The metadata table."""
         create_index(self.table(env)._ref, LocalEngine(threads=1), *self.indexes)
 
     def setup(self, world: World) -> None:
@@ -96,11 +97,12 @@ class CompactListing(MetadataScenario):
         return "metadata, two writes", self.indexes
 
     def prepare(self, env: Env) -> None:
+        """Two writes."""
         super().prepare(env)
-        self.writer(Write(1, ("a", "x")), Write(2, ("b", "y"), parts=("q",)))(env)
+        self.writer(Write(1, ("a", "x")), Write(2, ("y",), parts=("q",)))(env)
 
     def setup(self, world: World) -> None:
-        self.writer(Write(1, ("a", "x")), Write(2, ("b", "y"), parts=("q",)))
+        self.writer(Write(1, ("a", "x")), Write(2, ("y",), parts=("q",)))
         super().setup(world)
 
     def actors(self) -> Mapping[str, Action]:
@@ -135,8 +137,8 @@ class WritersListed(MetadataScenario):
 
     def actors(self) -> Mapping[str, Action]:
         return {
-            "w1": self.writer(Write(1, ("a", "x")), Write(3, ("x", "y"), parts=("q",))),
-            "w2": self.writer(Write(2, ("b", "z"), parts=("q",))),
+            "w1": self.writer(Write(1, ("a", "x")), Write(3, ("y", "y2"), parts=("q",))),
+            "w2": self.writer(Write(2, ("z",), parts=("q",))),
             "c": self.compactor(after_ms=1_000),
             "late": self.compactor(after_ms=3 * EXPIRY_MS),
             "medic": self.medic(after_ms=2 * EXPIRY_MS),
