@@ -39,15 +39,17 @@ SERVICES: tuple[Rules, ...] = (
         "archive.delete.parallelism commits.archival.batch fail.on.timeline.archiving",
     ),
     not_built(
-        "metadata table",
-        "hoodie.metadata.index.partition.stats.enable "
+        "index of that kind",
         "hoodie.metadata.record.index.enable hoodie.metadata.global.record.level.index.enable "
         "hoodie.metadata.record.level.index.enable hoodie.metadata.index.expression.enable "
-        "hoodie.metadata.index.secondary.enable hoodie.metadata.index.async "
-        "hoodie.metadata.streaming.write.enabled",
+        "hoodie.metadata.index.secondary.enable",
+    ),
+    not_built("build of indexes beside writes", "hoodie.metadata.index.async"),
+    tuning(
+        "hoodie.metadata.index.partition.stats.enable hoodie.metadata.streaming.write.enabled",
     ),
     not_built(
-        "metadata table",
+        "index of that kind",
         "hoodie.datasource.write.secondarykey.column hoodie.metadata.index.drop",
         off="",
     ),

@@ -154,7 +154,8 @@ class MetadataTable:
             if all(time in times for times in present.values()):
                 continue
             for name in self._written(instant, directory) - names:
-                raise FormatError(f"missing; {instant} wrote it", source=join(directory, name))
+                if not _is_superseded(instant, name, slices):
+                    raise FormatError(f"missing; {instant} wrote it", source=join(directory, name))
 
     def _written(self, instant: Instant, directory: str) -> set[str]:
         """The names of the files that an instant wrote to a partition, unless it is archived."""
@@ -178,6 +179,16 @@ def _by_completion(one: FileSlice, visibility: Visibility) -> FileSlice:
         return (ended, name.instant_time, name.version, name.token or "")
 
     return replace(one, logs=tuple(sorted(one.logs, key=order)))
+
+
+def _is_superseded(instant: Instant, name: str, slices: Sequence[FileSlice]) -> bool:
+    """Whether a file is older than the slice of its own file group: a compaction took it in."""
+    file = parse_data_file(PartitionPath(""), name, 0)
+    if file is None:
+        return False
+    moment = instant.requested_time if isinstance(file, BaseFile) else instant.ended_at
+    times = [one.base_time for one in slices if one.group.file_id == file.name.file_id]
+    return any(moment < time for time in times)
 
 
 def has_metadata_table(properties: TableProperties) -> bool:

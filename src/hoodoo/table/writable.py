@@ -13,6 +13,7 @@ from hoodoo.config.table import (
     TIMESTAMP_TYPE,
 )
 from hoodoo.errors import Unsupported
+from hoodoo.metadata.metadata_table import PROPERTIES as METADATA_PROPERTIES
 from hoodoo.model.keys import KeyGenerator
 from hoodoo.model.metadata_table import WRITABLE_PARTITIONS
 from hoodoo.storage import probe_conditions
@@ -45,6 +46,11 @@ def refuse_unwritable(ref: TableRef) -> None:
         raise Unsupported(
             f"the table has indexes that hoodoo does not write yet ({', '.join(unknown)}), and a "
             "commit that skips them would make them wrong; drop them with Apache Hudi (DROP INDEX)"
+        )
+    if metadata and not ref.env.storage.exists(METADATA_PROPERTIES):
+        raise Unsupported(
+            "the metadata table that hoodie.table.metadata.partitions names is not there; readers "
+            "that trust the property see no rows: take it out, or restore the metadata table"
         )
     if not properties.merge.is_ours:
         raise Unsupported(

@@ -12,6 +12,7 @@ from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env, SystemClock, SystemIds
 from hoodoo.errors import HoodooError
 from hoodoo.format.schema import arrow_from_avro, with_meta_fields
+from hoodoo.metadata.compact import find_last_compaction
 from hoodoo.metadata.entries import read_entries
 from hoodoo.metadata.file_facts import gather_facts
 from hoodoo.metadata.lister import MetadataLister
@@ -21,7 +22,7 @@ from hoodoo.model.files import DataFile, FileGroup
 from hoodoo.model.instant import Action, Instant
 from hoodoo.model.metadata_table import COLUMN_STATS, SOLO_TIME
 from hoodoo.model.paths import METADATA_TABLE, PROPERTIES, PartitionPath
-from hoodoo.storage.memory import MemoryStorage
+from hoodoo.storage.storage import Storage
 from hoodoo.table.file_index import open_current
 from hoodoo.table.groups import find_replaced, group_files
 from hoodoo.table.listing import DirectoryLister
@@ -51,11 +52,11 @@ class MetadataGuard:
             check_current_files(self._store)
 
 
-def _open(store: MemoryStorage) -> TableRef:
+def _open(store: Storage) -> TableRef:
     return open_ref(store.uri, {}, Env(store, SystemClock(), SystemIds()))
 
 
-def check_current_files(store: MemoryStorage) -> None:
+def check_current_files(store: Storage) -> None:
     """The current file slices are the same by the metadata table and by directories."""
     ref = _open(store)
     if not has_metadata_table(ref.properties):
@@ -95,7 +96,7 @@ def _files_of(group: FileGroup) -> Iterable[DataFile]:
     return (*([one.base] if one.base else []), *one.logs)
 
 
-def check_metadata_table(store: MemoryStorage) -> None:
+def check_metadata_table(store: Storage) -> None:
     """Once all is mended: the listing is that of the store, and statistics count each row once."""
     ref = _open(store)
     if not has_metadata_table(ref.properties):
@@ -123,8 +124,10 @@ def _refuse_leftovers(ref: TableRef, table: MetadataTable) -> None:
         if instant.action in kinds:
             raise Violation(f"{instant} of the metadata table is still pending")
     times = {instant.requested_time for instant in ref.load_timeline()}
+    last = find_last_compaction(table.timeline)
     for instant in table.timeline.completed:
-        is_delta = instant.action is Action.DELTA_COMMIT
+        is_compacted = last is not None and instant.ended_at < last.requested_time
+        is_delta = instant.action is Action.DELTA_COMMIT and not is_compacted
         if is_delta and instant.requested_time not in times and not _is_solo(instant):
             raise Violation(f"{instant} of the metadata table is of no action of the table")
 
