@@ -13,10 +13,13 @@ from support.wheel import wheel_rows
 
 import hoodoo
 from hoodoo.api import Table
+from hoodoo.concurrency.transaction import transaction
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
 from hoodoo.metadata.compact import find_last_compaction
+from hoodoo.metadata.delta_commits import find_logs, list_states, write_delta_commit
 from hoodoo.metadata.entries import read_entries
+from hoodoo.metadata.file_changes import file_changes
 from hoodoo.metadata.metadata_table import MetadataTable, open_metadata_table
 from hoodoo.model.instant import Action
 from hoodoo.model.metadata_table import (
@@ -25,6 +28,7 @@ from hoodoo.model.metadata_table import (
     FILES,
     PARTITION_STATS,
 )
+from hoodoo.model.paths import PartitionPath
 from hoodoo.services.metadata_table import compact_metadata_table, create_index
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.testing.sim.metadata_checks import check_metadata_table
@@ -140,6 +144,23 @@ def test_a_dead_write_is_rolled_back_there_too(tmp_path: Path, table_type: str) 
     assert rollback.action is Action.ROLLBACK
     table.upsert(rows(3, "a"))
     check(place, {"a": 3, "b": 1})
+
+
+def test_a_second_try_in_the_gate_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    """Else statistics would count rows twice."""
+    place = tmp_path / "t"
+    make(place).insert(rows(1, "a"))
+    time = dead_upsert(place, rows(2, "a"))
+    ref, metadata = load(place)
+    where = metadata.properties.timeline
+    changes = {FILES: file_changes({PartitionPath("part=p"): {"one": 1}})}
+    for _ in range(2):
+        with transaction(ref, "test") as txn:
+            write_delta_commit(txn, where, time, changes, epoch=2)
+    own = [state for state in list_states(ref.env, where) if state.requested_time == time]
+    assert sorted(state.state.value for state in own) == ["completed", "inflight", "requested"]
+    (log,) = find_logs(ref.env, time)
+    assert log.endswith("_0-2-0"), "files of the first attempt are left"
 
 
 @pytest.mark.parametrize("is_compacted", [False, True], ids=["in logs", "compacted"])

@@ -49,6 +49,7 @@ def test_invariants_hold_with_a_fault_at_every_operation(
         metadata.WritersListed,
         metadata.LeaseLossListed,
         metadata.OutageListed,
+        metadata.InFlightListed,
     ],
 )
 def test_invariants_hold_by_seed(scenario: type[TableScenario], record_property: Record) -> None:

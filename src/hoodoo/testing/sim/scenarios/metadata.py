@@ -180,6 +180,12 @@ class OutageListed(MetadataScenario):
         }
 
 
+class InFlightListed(MetadataScenario, commits.InFlight):
+    """A writer that dies with its last request under way, and those who roll it back early."""
+
+    name = "in-flight-listed"
+
+
 SCENARIOS = (
     UpsertListed,
     UpsertListedMor,
@@ -189,4 +195,5 @@ SCENARIOS = (
     WritersListed,
     LeaseLossListed,
     OutageListed,
+    InFlightListed,
 )
