@@ -40,6 +40,7 @@ def check(hudi: Peer, path: Path, *expected: str) -> None:
     assert complaints.num_rows == 0, complaints.to_pylist()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("stats", [False, True], ids=["files", "statistics"])
 def test_writes_in_turns(hudi: Peer, tmp_path: Path, kind: str, stats: bool) -> None:

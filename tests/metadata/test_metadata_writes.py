@@ -1,4 +1,4 @@
-"""Writes keep the metadata table: every action, read by hoodoo, by directories, and by the wheel."""
+"""Writes keep the metadata table: every action, for readers of all kinds."""
 
 from __future__ import annotations
 
@@ -144,6 +144,27 @@ def test_a_dead_write_is_rolled_back_there_too(tmp_path: Path, table_type: str) 
     assert rollback.action is Action.ROLLBACK
     table.upsert(rows(3, "a"))
     check(place, {"a": 3, "b": 1})
+
+
+def test_what_lands_after_its_rollback_is_swept(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    table = make(place)
+    table.insert(rows(1, "a"))
+    dead = dead_upsert(place, rows(2, "a"))
+    late = {path: path.read_bytes() for path in (place / ".hoodie/metadata").rglob(f"*{dead}*")}
+    late = {path: data for path, data in late.items() if "rollback" not in path.name}
+    table.recover()
+    for path, data in late.items():
+        assert not path.exists()
+        path.write_bytes(data)
+    check(place, {"a": 1}, is_clean=False)
+    for _ in range(2):
+        for path in (place / ".hoodie").rglob("*"):
+            if path.is_file():
+                make_older(path, 2_000)
+        table.recover()
+    assert not any(path.exists() for path in late)
+    check(place, {"a": 1})
 
 
 def test_a_second_try_in_the_gate_takes_the_place_of_the_first(tmp_path: Path) -> None:
