@@ -7,6 +7,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
+from hoodoo.config.metadata import METADATA_ENABLE
 from hoodoo.engine.engine import Engine
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
@@ -55,6 +56,10 @@ def create_table(
         table_type=table_type,
         options=options,
     )
+    if ref.options.sets(METADATA_ENABLE) and ref.options.get(METADATA_ENABLE):
+        from hoodoo.services.metadata_table import chosen_partitions, create_index
+
+        ref = create_index(ref, LocalEngine(), *chosen_partitions(ref))
     return Table(ref)
 
 

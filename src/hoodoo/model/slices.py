@@ -115,7 +115,10 @@ def depends_on_history(files: Iterable[DataFile], visibility: Visibility) -> boo
         if isinstance(file, BaseFile):
             time = file.name.requested_time
             newest_base[group] = max(time, newest_base.get(group, time))
-        elif file.name.instant_time < visibility.archived_before:
+        elif (
+            file.name.instant_time < visibility.archived_before
+            and file.name.instant_time not in visibility.completions
+        ):
             archived_logs.append(file)
     return any(
         log.name.instant_time < newest_base.get(FileGroupId(log.partition, log.name.file_id), "")

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError
 from hoodoo.model.files import FileSlice
+from hoodoo.model.lister import Keep, everything
 from hoodoo.rows.filter import to_predicate
-from hoodoo.table.listing import Keep, everything
 from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import partition_pruner, take_snapshot
