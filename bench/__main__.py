@@ -1,7 +1,7 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | lookups | timeline | listing | commits | upkeep | plans | gate |
-gate-s3 | clustering | services | spark ...] [options]
+python -m bench [reads | lookups | timeline | listing | metadata-listing | commits | upkeep |
+plans | gate | gate-s3 | clustering | services | spark ...] [options]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import commits, gate, listing, lookups, plans, reads, timeline, upkeep
+from bench import commits, gate, listing, lookups, metadata_listing, plans, reads, timeline, upkeep
 from bench.spark.options import Options, add_options, options_of
 
 BENCHES: dict[str, Callable[[Path], None]] = {
@@ -21,6 +21,7 @@ BENCHES: dict[str, Callable[[Path], None]] = {
     "lookups": lookups.run,
     "timeline": timeline.run,
     "listing": listing.run,
+    "metadata-listing": metadata_listing.run,
     "commits": commits.run,
     "upkeep": upkeep.run,
     "plans": plans.run,
