@@ -11,7 +11,7 @@ from hoodoo.config.hudi_keys import FAMILIES, RULES
 from hoodoo.config.metadata import METADATA_ENABLE
 from hoodoo.config.options import STRICT
 from hoodoo.config.resolve import Config
-from hoodoo.config.rule import Kind, Rule, not_built
+from hoodoo.config.rule import Kind, Rule
 from hoodoo.errors import ConfigError, UnsupportedValue
 
 log = logging.getLogger("hoodoo.config")
@@ -22,7 +22,11 @@ _RULES = {name.lower(): rule for name, rule in RULES.items()}
 _ALIKE = 0.8
 
 # Reads honour it; only its absence says that a write need not.
-_WRITE_RULES = not_built("metadata table to write", METADATA_ENABLE.name)
+_WRITE_RULES = {
+    METADATA_ENABLE.name: Rule(
+        Kind.NOT_BUILT, ("false",), "hoodoo does not write metadata tables yet"
+    )
+}
 
 _warned: set[str] = set()
 
