@@ -38,6 +38,7 @@ from hoodoo.table.file_index import FileIndex
 from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import open_ref
 from hoodoo.table.scan import scan, select
+from hoodoo.table.snapshot import take_snapshot
 from hoodoo.testing.metadata_tables import make_listing
 
 Unpack = Callable[[str], Path]
@@ -195,7 +196,9 @@ def add_statistics(
     newest = ref.load_timeline().newest_time or InstantTime("")
     columns = indexed_columns(SCHEMA)
     made.fill(COLUMN_STATS, column_stats(files, columns, SCHEMA), ended=newest, groups=2)
-    whole = partition_stats(files, columns, SCHEMA, is_tight=True)
+    newest_names = {str(one.base.name) for one in take_snapshot(ref).slices() if one.base}
+    current = [one for one in files if one.file_name in newest_names]
+    whole = partition_stats(current, columns, SCHEMA, is_tight=True)
     made.fill(PARTITION_STATS, whole, ended=newest)
     made.publish()
 
