@@ -28,6 +28,7 @@ from hoodoo.format.metadata.schema import RecordKind, Wrapper
 from hoodoo.format.metadata.value_types import ValueType, column_type, indexed_columns
 from hoodoo.metadata.bounds import has_ranges, is_comparable, to_ranges
 from hoodoo.metadata.column_changes import column_stats, partition_stats
+from hoodoo.model.files import LogFile
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.metadata_table import COLUMN_STATS, PARTITION_STATS
 from hoodoo.model.predicate import All, AnyOf, Compare, In, IsNull, Like, Predicate, ValueRange
@@ -307,6 +308,44 @@ def test_a_file_without_statistics_stays(tmp_path: Path) -> None:
     add_statistics(path, changed=forget)
     assert count_slices(path, "n = 1000") == (1, 0)
     assert count_slices(path, "n = 5") == (1, 1)
+
+
+@pytest.mark.parametrize("knows_log", [True, False])
+def test_a_slice_with_logs_is_left_out_if_all_its_files_exclude_the_filter(
+    tmp_path: Path, knows_log: bool
+) -> None:
+    path = str(tmp_path / "t")
+    table = hoodoo.create_table(
+        path, schema=SCHEMA, record_key="id", partition_by="p", table_type="mor"
+    )
+    table.bulk_insert(pa.table(batch("a", range(10)), schema=SCHEMA))
+    table.bulk_insert(pa.table(batch("b", range(50, 60)), schema=SCHEMA))
+    changed = batch("a", range(3)) | {"n": [100, 101, 102], "f": [7.0] * 3}
+    table.upsert(pa.table(changed, schema=SCHEMA))
+    ref = open_ref(path)
+    made = make_listing(ref)
+    files = []
+    for file in DirectoryLister(ref.env, ref.properties.keys).files():
+        if isinstance(file, LogFile):
+            columns = changed
+            if not knows_log:
+                continue
+        else:
+            columns = (
+                batch("a", range(10)) if file.partition == "p=a" else batch("b", range(50, 60))
+            )
+        ranges = tuple(range_of(name, columns[name]) for name in SCHEMA.names)
+        files.append(FileRanges(partition=file.partition, file_name=str(file.name), ranges=ranges))
+    entries = column_stats(files, indexed_columns(SCHEMA), SCHEMA)
+    made.fill(COLUMN_STATS, entries, ended=ref.load_timeline().newest_time, groups=2)
+    made.publish()
+    where = Path(path)
+    assert count_slices(where, "n = 5") == (1, 1)
+    assert count_slices(where, "n = 101") == (1, 1)
+    assert count_slices(where, "n = 55") == (1 if knows_log else 2, 1)
+    assert count_slices(where, "n = 30") == (0 if knows_log else 1, 0)
+    # One term is excluded by the base file, the other one by the log: a row may mix the two.
+    assert count_slices(where, "n = 5 and f = 7.0") == (1, 0)
 
 
 # -- single entries -----------------------------------------------------------------------------
