@@ -1,7 +1,7 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | lookups | timeline | listing | commits | upkeep | plans | gate |
-gate-s3 | markers | early | early-spark | clustering | services | spark ...] [options]
+python -m bench [reads | lookups | timeline | listing | metadata-listing | commits | upkeep |
+plans | gate | gate-s3 | markers | early | early-spark | clustering | services | spark ...] [options]
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bench import (
     listing,
     lookups,
     markers,
+    metadata_listing,
     plans,
     reads,
     timeline,
@@ -32,6 +33,7 @@ BENCHES: dict[str, Callable[[Path], None]] = {
     "lookups": lookups.run,
     "timeline": timeline.run,
     "listing": listing.run,
+    "metadata-listing": metadata_listing.run,
     "commits": commits.run,
     "upkeep": upkeep.run,
     "plans": plans.run,

@@ -21,7 +21,7 @@ from hoodoo.errors import ConfigError, FormatError, NotFound, naming
 from hoodoo.format import properties as codec
 from hoodoo.metadata.valid_instants import valid_instants
 from hoodoo.model.files import BaseFile, DataFile, FileSlice, LogFile, made_by, parse_data_file
-from hoodoo.model.instant import Instant, InstantTime
+from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.metadata_table import FILES, SOLO_TIME, file_group_number
 from hoodoo.model.paths import METADATA_TABLE, PARTITION_METADATA, PartitionPath, join
 from hoodoo.model.slices import Visibility, depends_on_history, file_groups
@@ -53,6 +53,8 @@ class MetadataTable:
     """The instants that are known to count; ask `counts`."""
     unfinished: frozenset[InstantTime]
     """What the timeline of the table that it is about has as not completed."""
+    data_commits: frozenset[InstantTime]
+    """The commits that it has as completed."""
 
     @cached_property
     def start(self) -> InstantTime | None:
@@ -88,6 +90,26 @@ class MetadataTable:
             if time not in known and (follows or (begun is not None and instant.ended_at > begun)):
                 return instant
         return None
+
+    def is_ahead_of(self, view: Timeline) -> bool:
+        """Whether it may have something of a commit that a view of the table does not see.
+
+        What fills a new partition has all that was completed until then.
+        """
+        seen = {i.requested_time for i in view.completed}
+        if not self.data_commits <= seen:
+            return True
+        newest = max((i.ended_at for i in view.completed), default=InstantTime(""))
+        start = view.start or InstantTime("")
+        for instant in self.timeline.completed:
+            time = instant.requested_time
+            if _is_solo(instant):
+                is_newer = instant.ended_at > newest
+            else:
+                is_newer = instant.action is Action.DELTA_COMMIT and time >= start
+            if is_newer and time not in seen:
+                return True
+        return False
 
     @cached_property
     def _first(self) -> InstantTime | None:
@@ -139,19 +161,24 @@ class MetadataTable:
         """A lost file would be a wrong listing, so what commits wrote here must be here.
 
         Commits are asked only where a file group has nothing of theirs. Each of the first ones
-        fills one partition: of those, one that did is enough.
+        fills one partition, and may have made a base file beside the log that is there.
         """
         names = {str(file.name) for file in files}
         present: dict[str, set[InstantTime]] = {}
         for file in files:
             present.setdefault(file.name.file_id, set()).add(made_by(file))
-        is_filled = any(made_by(file).startswith(SOLO_TIME) for file in files)
+        fillers = {made_by(file) for file in files if made_by(file).startswith(SOLO_TIME)}
+        has_bases = all(one.base is not None for one in slices)
         oldest = min((one.base_time for one in slices), default=InstantTime(""))
         for instant in self.timeline.commits:
             time = instant.requested_time
-            if instant.ended_at < oldest or (is_filled and _is_solo(instant)):
+            if instant.ended_at < oldest:
                 continue
-            if all(time in times for times in present.values()):
+            if _is_solo(instant) and fillers:
+                is_whole = has_bases or time not in fillers
+            else:
+                is_whole = all(time in times for times in present.values())
+            if is_whole:
                 continue
             for name in self._written(instant, directory) - names:
                 if not _is_superseded(instant, name, slices):
@@ -207,7 +234,8 @@ def open_metadata_table(env: Env, data_timeline: Timeline) -> MetadataTable:
     # What rollbacks of the table undid is not asked for: those blocks are deleted, or a command
     # block undoes them, so that it makes no difference whether they count.
     valid = valid_instants(data_timeline, timeline)
-    return MetadataTable(env, properties, timeline, valid, unfinished)
+    commits = frozenset(i.requested_time for i in data_timeline.commits)
+    return MetadataTable(env, properties, timeline, valid, unfinished, commits)
 
 
 def load_metadata_properties(env: Env) -> TableProperties:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from hoodoo.config.metadata import METADATA_ENABLE
+from hoodoo.config.metadata import DATA_SKIPPING, METADATA_ENABLE
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import FormatError, StorageError, Unsupported
 from hoodoo.metadata.metadata_table import (
@@ -19,12 +19,17 @@ from hoodoo.metadata.metadata_table import (
     has_metadata_table,
     open_metadata_table,
 )
-from hoodoo.model.files import DataFile
+from hoodoo.model.files import DataFile, FileSlice
 from hoodoo.model.lister import Keep, everything
+from hoodoo.model.metadata_table import COLUMN_STATS, PARTITION_STATS
 from hoodoo.model.paths import METADATA_TABLE, PartitionPath
+from hoodoo.model.predicate import Predicate
 from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.timeline import Timeline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger("hoodoo.table")
 
@@ -67,6 +72,33 @@ class FileIndex:
 
         listed = self.ask(by_metadata)
         return self._directories.partitions() if listed is None else listed
+
+    def prune(
+        self, slices: list[FileSlice], predicate: Predicate, schema: pa.Schema, view: Timeline
+    ) -> list[FileSlice]:
+        """The slices of a view that may have rows for which a bound predicate is true."""
+        available = self._ref.properties.metadata_partitions
+        wanted = self._ref.config.get(DATA_SKIPPING) and len(slices) > 1
+        if not wanted or not {COLUMN_STATS, PARTITION_STATS}.intersection(available):
+            return slices
+
+        def by_metadata(table: MetadataTable) -> list[FileSlice]:
+            from hoodoo.metadata.pruning import find_matching_partitions, prune_slices
+
+            left, engine = slices, self._engine
+            partitions = sorted({one.group.partition for one in left})
+            # Statistics of partitions are those of their newest files.
+            if PARTITION_STATS in available and partitions[1:] and not table.is_ahead_of(view):
+                kept = set(
+                    find_matching_partitions(table, partitions, predicate, schema, engine=engine)
+                )
+                left = [one for one in left if one.group.partition in kept]
+            if COLUMN_STATS in available and left:
+                left = prune_slices(table, left, predicate, schema, engine=engine)
+            return left
+
+        left = self.ask(by_metadata)
+        return slices if left is None else left
 
     def ask(self, question: Callable[[MetadataTable], Answer]) -> Answer | None:
         """The metadata table's answer; None if there is none to be had."""
