@@ -100,7 +100,7 @@ BROKEN = [
     (tidy.layers, "table/x.py", "def f():\n    from hoodoo.write import commit"),
     (tidy.layers, "engine/x.py", "from hoodoo.env import Env"),
     (tidy.layers, "storage/x.py", "if TYPE_CHECKING:\n    from hoodoo.env import Env"),
-    (tidy.layers, "concurrency/x.py", "from hoodoo.metadata.read import y"),
+    (tidy.layers, "metadata/x.py", "from hoodoo.table.read import y"),
     (tidy.layers, "api.py", "from hoodoo.testing import servers"),
     (tidy.layers, "api.py", "from hoodoo.cli.main import run"),
     (tidy.layers, "model/x.py", "from . import y"),

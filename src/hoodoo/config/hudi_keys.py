@@ -192,7 +192,7 @@ _READS: tuple[Rules, ...] = (
     tuning(
         "hoodie.",
         "bucket.index.query.pruning cdc.file.group.iterator.memory.spill.bytes "
-        "datasource.streaming.startOffset enable.data.skipping file.group.reader.enabled "
+        "datasource.streaming.startOffset file.group.reader.enabled "
         "file.index.cache.spillable.mem file.index.cache.use.spillable.map file.index.enable "
         "merge.use.record.positions read.blob.inline.mode read.timeline.holes.resolution.policy",
     ),

@@ -40,7 +40,7 @@ SERVICES: tuple[Rules, ...] = (
     ),
     not_built(
         "metadata table",
-        "hoodie.metadata.enable hoodie.metadata.index.bloom.filter.enable "
+        "hoodie.metadata.index.bloom.filter.enable "
         "hoodie.metadata.index.column.stats.enable hoodie.metadata.index.partition.stats.enable "
         "hoodie.metadata.record.index.enable hoodie.metadata.global.record.level.index.enable "
         "hoodie.metadata.record.level.index.enable hoodie.metadata.index.expression.enable "

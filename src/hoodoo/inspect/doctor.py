@@ -18,9 +18,11 @@ from hoodoo.config.upkeep import (
     CLEAN_TRIGGER_COMMITS,
     KEEP_MAX_COMMITS,
 )
-from hoodoo.errors import FormatError, HoodooError, NotFound, StorageError
+from hoodoo.errors import FormatError, HoodooError, NotFound, StorageError, Unsupported
 from hoodoo.inspect.locks import lock_status
+from hoodoo.inspect.metadata_listing import compare_listings
 from hoodoo.inspect.timeline import newest_ms
+from hoodoo.metadata.metadata_table import has_metadata_table
 from hoodoo.model import paths
 from hoodoo.model.instant import (
     Action,
@@ -253,6 +255,30 @@ def _look_at_strays(patient: _Patient) -> Iterator[Finding]:
         yield patient.find(f"{len(strays)} stray data files: {named}", why, Repair.SWEEP)
 
 
+def _look_at_metadata_table(patient: _Patient) -> Iterator[Finding]:
+    if not has_metadata_table(patient.ref.properties):
+        return
+    hint = (
+        "until it is built anew, by Apache Hudi, read with hoodie.metadata.enable=false: "
+        "that lists directories"
+    )
+    try:
+        differs = compare_listings(patient.ref)
+    except (FormatError, StorageError, Unsupported) as error:
+        what = f"the metadata table cannot be used: {error}"
+        yield patient.find(what, "reads of hoodoo list directories instead", Repair.BY_HAND)
+        return
+    for files, saying in (
+        (differs.unlisted, "lacks {} files that are there"),
+        (differs.absent, "lists {} files that are not there"),
+        (differs.resized, "has other sizes for {} files"),
+    ):
+        if files:
+            named = ", ".join(files[:_FILES]) + (", ..." if len(files) > _FILES else "")
+            what = f"the metadata table {saying.format(len(files))}: {named}"
+            yield patient.find(what, hint, Repair.BY_HAND)
+
+
 def _look_at_services(patient: _Patient) -> Iterator[Finding]:
     """Services that should have run long ago."""
     ref, timeline = patient.ref, patient.timeline
@@ -290,7 +316,7 @@ def _is_archival_late(ref: TableRef, timeline: Timeline) -> bool:
 _LOOKS: tuple[Callable[[_Patient], Iterator[Finding]], ...] = (
     *(_look_at_lock, _look_at_decision, _look_at_pending, _look_at_cancels),
     _look_at_hot_groups,
-    *(_look_at_leftovers, _look_at_strays, _look_at_services),
+    *(_look_at_leftovers, _look_at_strays, _look_at_metadata_table, _look_at_services),
 )
 
 

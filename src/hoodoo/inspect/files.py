@@ -10,8 +10,8 @@ from hoodoo.errors import InputError
 from hoodoo.model.files import DataFile, FileGroup, FileSlice
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
+from hoodoo.table.file_index import FileIndex
 from hoodoo.table.groups import visible_groups
-from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import TableRef
 
 _BOUNDS = (0, 64 * 1024, MIB, 16 * MIB, 64 * MIB, 128 * MIB, 512 * MIB)
@@ -81,10 +81,12 @@ class FilesReport:
 def report_files(ref: TableRef, *, partition: str | None = None) -> FilesReport:
     """The files of the table, or of one partition and those below it."""
     partition = partition.rstrip("/") if partition is not None else None
-    groups = visible_groups(ref, ref.load_timeline(), keep=_Within(partition))
+    timeline = ref.load_timeline()
+    index = FileIndex(ref, timeline)
+    groups = visible_groups(ref, timeline, keep=_Within(partition), lister=index)
     groups = tuple(group for group in groups if _is_within(group.id.partition, partition))
     if not groups and partition is not None:
-        _check_partition(ref, partition)
+        _check_partition(index, partition)
     return FilesReport(
         totals=totals_of(ref, groups),
         histogram=_histogram(group.latest for group in groups),
@@ -126,8 +128,8 @@ def _is_within(path: PartitionPath, partition: str | None) -> bool:
     return partition is None or f"{path}/".startswith(f"{partition}/")
 
 
-def _check_partition(ref: TableRef, partition: str) -> None:
-    partitions = DirectoryLister(ref.env, ref.properties.keys).partitions()
+def _check_partition(index: FileIndex, partition: str) -> None:
+    partitions = index.partitions()
     if any(_is_within(path, partition) for path in partitions):
         return  # there, but without visible files
     some = ", ".join(repr(str(path)) for path in partitions[:5]) + (

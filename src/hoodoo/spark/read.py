@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import Unsupported
 from hoodoo.model.files import FileSlice
 from hoodoo.spark.evolution import are_readable
@@ -34,7 +35,9 @@ def read(
 ) -> DataFrame:
     """The rows of a table as it is now, whenever the DataFrame is evaluated."""
     session = ready_session(spark)
-    selection = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode)
+    selection = select(
+        ref, columns=columns, filter=filter, as_of=as_of, mode=mode, engine=LocalEngine()
+    )
     return build_frame(session, selection)
 
 

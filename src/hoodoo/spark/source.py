@@ -14,6 +14,7 @@ from dataclasses import replace
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
+from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError, NoSuchTable, SchemaMismatch, Unsupported
 from hoodoo.rows.filter import to_predicate
 from hoodoo.spark.schema import arrow_schema, spark_schema
@@ -93,7 +94,14 @@ def _select_rows(ref: TableRef, about_rows: Mapping[str, str]) -> Selection:
     names = read_options.pop("columns", None)
     columns = None if names is None else [name.strip() for name in names.split(",")]
     if "since" not in read_options and "until" not in read_options:
-        return select(ref, columns=columns, **read_options)
+        return select(
+            ref,
+            columns=columns,
+            filter=read_options.get("filter"),
+            as_of=read_options.get("as_of"),
+            mode=read_options.get("mode", "snapshot"),
+            engine=LocalEngine(),
+        )
     condition = read_options.pop("filter", None)
     since, until = read_options.pop("since", None), read_options.pop("until", None)
     if since is None or read_options:

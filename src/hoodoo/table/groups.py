@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hoodoo.model.files import DataFile, FileGroup, FileGroupId
 from hoodoo.model.instant import Action, Instant
+from hoodoo.model.lister import Keep, Lister, everything
 from hoodoo.model.slices import Visibility, depends_on_history, file_groups
-from hoodoo.table.listing import DirectoryLister, Keep, everything
+from hoodoo.table.file_index import FileIndex
 from hoodoo.table.ref import TableRef
 from hoodoo.timeline.load import read_commit
 from hoodoo.timeline.timeline import Timeline
@@ -19,14 +19,16 @@ def visible_groups(
     view: Timeline,
     visibility: Visibility | None = None,
     keep: Keep = everything,
+    lister: Lister | None = None,
 ) -> tuple[FileGroup, ...]:
     """File groups that a reader of this timeline sees, by partition and file id.
 
-    `visibility` is that of the whole timeline unless a part of it is meant.
+    `visibility` is that of the whole timeline unless a part of it is meant; then `lister` should
+    know the whole one.
     """
     if visibility is None:
         visibility = view.visibility(start=view.start)
-    files = list(DirectoryLister(ref.env, ref.properties.keys).files(keep))
+    files = list((lister or FileIndex(ref, view)).files(keep))
     groups, _ = group_files(ref, files, visibility)
     replaced = find_replaced(ref, view)
     visible = [group for group in groups if group.id not in replaced]
@@ -39,16 +41,10 @@ def group_files(
     """File groups with their visible slices, replaced ones too; and what decided about that."""
     by_completion = ref.properties.version.slices_by_completion
     if by_completion and depends_on_history(files, visibility):
-        visibility = _with_history(ref, visibility)
+        from hoodoo.timeline.history import add_history  # imports Arrow, and is rarely needed
+
+        visibility = add_history(ref.env, ref.properties.timeline, visibility)
     return file_groups(files, visibility, by_completion=by_completion), visibility
-
-
-def _with_history(ref: TableRef, visibility: Visibility) -> Visibility:
-    from hoodoo.timeline.history import load_history  # imports Arrow, and is rarely needed
-
-    archived = load_history(ref.env, ref.properties.timeline)
-    completions = {i.requested_time: i.completion_time for i in archived if i.completion_time}
-    return replace(visibility, archived_completions=completions)
 
 
 def find_replaced(ref: TableRef, view: Timeline) -> dict[FileGroupId, Instant]:

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 from hoodoo.env import Env
 from hoodoo.errors import FormatError
 from hoodoo.model.files import DataFile, parse_data_file
 from hoodoo.model.keys import KeyRule
+from hoodoo.model.lister import Keep, everything
 from hoodoo.model.paths import META, PARTITION_METADATA, PartitionPath
 from hoodoo.storage.storage import ObjectInfo
-
-
-class Keep(Protocol):
-    """Says which partitions matter; `whole` is false for the leading part of their paths."""
-
-    def __call__(self, path: PartitionPath, *, whole: bool) -> bool: ...
-
-
-class Lister(Protocol):
-    """Tells a table's data files."""
-
-    def files(self, keep: Keep) -> Iterator[DataFile]: ...
-
-    def partitions(self) -> list[PartitionPath]: ...
-
-
-def everything(path: PartitionPath, *, whole: bool) -> bool:
-    """Keep every partition."""
-    return True
 
 
 class DirectoryLister:

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError
 from hoodoo.model.files import FileSlice
+from hoodoo.model.lister import Keep, everything
 from hoodoo.rows.filter import to_predicate
-from hoodoo.table.listing import Keep, everything
+from hoodoo.table.file_index import FileIndex
 from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import partition_pruner, take_snapshot
@@ -30,7 +31,7 @@ def scan(
     mode: str = "snapshot",
 ) -> pa.Table:
     """The rows of a table; partitions and row groups that cannot match are not read."""
-    selection = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode)
+    selection = select(ref, columns=columns, filter=filter, as_of=as_of, mode=mode, engine=engine)
     return selection.read(engine)
 
 
@@ -41,8 +42,12 @@ def select(
     filter: Any = None,
     as_of: str | None = None,
     mode: str = "snapshot",
+    engine: Engine | None = None,
 ) -> Selection:
-    """What a user asks for, found in the table; partitions that cannot match are not listed."""
+    """What a user asks for, found in the table; files that cannot match are left out.
+
+    The metadata table is read on the engine, if there is one.
+    """
     if mode not in MODES:
         raise InputError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
     if isinstance(columns, str):
@@ -54,12 +59,16 @@ def select(
             return everything
         return partition_pruner(condition, ref.properties.keys, schema)
 
-    snapshot = take_snapshot(ref, as_of=as_of, prune=prune)
+    timeline = ref.load_timeline()
+    index = FileIndex(ref, timeline, engine)
+    snapshot = take_snapshot(ref, timeline=timeline, as_of=as_of, prune=prune, lister=index)
     slices = snapshot.slices()
     if mode == "read_optimized":
         slices = [base for slice_ in slices if (base := _without_logs(slice_))]
     condition = None if filter is None else to_predicate(filter, snapshot.schema)
     rule = read_rule(snapshot, columns=columns, filter=condition)
+    if condition is not None and not isinstance(condition, pc.Expression):
+        slices = index.prune(slices, condition, snapshot.schema, snapshot.timeline)
     return Selection(snapshot, rule, tuple(slices))
 
 

@@ -14,12 +14,14 @@ from hoodoo.model.commit import CleanMetadata
 from hoodoo.model.files import FileGroup, FileSlice
 from hoodoo.model.instant import Action, InstantTime
 from hoodoo.model.keys import KeyRule
+from hoodoo.model.lister import Keep, Lister, everything
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.predicate import Predicate, ValueRange, may_match
 from hoodoo.model.slices import Visibility
 from hoodoo.rows.filter import partition_value
+from hoodoo.table.file_index import FileIndex
 from hoodoo.table.groups import visible_groups
-from hoodoo.table.listing import DirectoryLister, Keep, everything
+from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import TableRef
 from hoodoo.table.schema import adapt_to_reader, resolve_schema
 from hoodoo.timeline.load import read_metadata
@@ -49,10 +51,11 @@ def take_snapshot(
     as_of: str | None = None,
     ended_until: InstantTime | None = None,
     prune: Callable[[pa.Schema], Keep] | None = None,
+    lister: Lister | None = None,
 ) -> Snapshot:
     """The table as it is now, as of an instant, or as of the completion of one.
 
-    `prune` tells, once the schema is known, which partitions to list.
+    `prune` tells, once the schema is known, which partitions to list. `lister` knows `timeline`.
     """
     _refuse_unreadable(ref)
     whole = timeline if timeline is not None else ref.load_timeline()
@@ -68,7 +71,7 @@ def take_snapshot(
     visibility = view.visibility(start=whole.start, until=until)
     schema = resolve_schema(ref, view)
     keep = prune(schema) if prune is not None and schema is not None else everything
-    groups = visible_groups(ref, view, visibility, keep)
+    groups = visible_groups(ref, view, visibility, keep, lister or FileIndex(ref, whole))
     if schema is None:
         schema = _schema_of_files(ref, groups)
     return Snapshot(ref, view, visibility, groups, schema)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, NotFound, Unsupported, naming
 from hoodoo.format import lsm
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import manifest_name, parse_history_file, parse_manifest
 from hoodoo.model.paths import HISTORY_VERSION, TimelinePaths
+from hoodoo.model.slices import Visibility
 
 
 def load_history(
@@ -65,3 +68,10 @@ def _current_version(env: Env, paths: TimelinePaths) -> int | None:
             parse_manifest(e.path.rpartition("/")[2]) for e in env.storage.list(paths.history)
         )
         return max((number for number in numbers if number is not None), default=None)
+
+
+def add_history(env: Env, paths: TimelinePaths, visibility: Visibility) -> Visibility:
+    """What a view sees, with the completion times of archived instants."""
+    archived = load_history(env, paths)
+    completions = {i.requested_time: i.completion_time for i in archived if i.completion_time}
+    return replace(visibility, archived_completions=completions)

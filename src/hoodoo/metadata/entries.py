@@ -1,0 +1,234 @@
+"""Reads what a metadata table holds: all entries of a partition, some keys, or some prefixes.
+
+The file group of a key follows from its hash. Of a file group, the base HFile is read in ranges:
+its end, and the blocks that may have what is wanted; log files are read whole. Files are read on
+the engine, several at a time; then each file group is merged here. Whoever reads many large file
+groups hands `read_group` to an engine instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.engine.engine import Engine
+from hoodoo.engine.local import LocalEngine
+from hoodoo.env import Env
+from hoodoo.errors import FormatError, naming
+from hoodoo.format.hfile import Entries, HFileReader
+from hoodoo.format.log import (
+    Block,
+    BlockType,
+    decode_deletes,
+    open_hfile,
+    read_blocks,
+    scan_blocks,
+)
+from hoodoo.format.metadata.keys import file_group_numbers, secondary_values
+from hoodoo.format.unions import empty_table
+from hoodoo.metadata.entry_rules import EntryRule, rule_of
+from hoodoo.metadata.merge import Batch
+from hoodoo.metadata.metadata_table import MetadataTable, PartitionFiles
+from hoodoo.model.files import BaseFile, DataFile, FileSlice
+from hoodoo.model.metadata_table import SECONDARY_INDEX_PREFIX
+from hoodoo.model.table import TableVersion
+
+_SCHEMA = b"schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which entries to read: those of some keys, or that begin with some prefixes, or all."""
+
+    keys: pa.Array | None = None
+    prefixes: pa.Array | None = None
+
+    def of(self, reader: HFileReader) -> Entries:
+        """The wanted entries of an HFile."""
+        if self.keys is not None:
+            return reader.find(self.keys)
+        if self.prefixes is not None:
+            return reader.find_prefixes(self.prefixes)
+        return reader.read_all()
+
+    def among(self, keys: pa.Array) -> pa.Array:
+        """The wanted ones of these keys."""
+        if self.keys is not None:
+            return keys.filter(pc.is_in(keys, value_set=self.keys.cast(keys.type)))
+        if self.prefixes is not None:
+            begins = [pc.starts_with(keys, prefix) for prefix in self.prefixes.to_pylist()]
+            flags = np.zeros(len(keys), bool)
+            for one in begins:
+                flags |= one.to_numpy(zero_copy_only=False)
+            return keys.filter(pa.array(flags))
+        return keys
+
+
+EVERYTHING = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class _FileRead:
+    """One file to read; a log file is read whole, and decoded by whoever has the whole slice."""
+
+    file: DataFile
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    entries: Entries | None = None
+    schema_json: str | None = None
+    log: bytes = b""
+
+
+def read_entries(
+    table: MetadataTable, files: PartitionFiles, *, engine: Engine | None = None
+) -> pa.Table:
+    """All entries of a partition, merged: file group after file group, each sorted by key."""
+    return _read(table, files, dict.fromkeys(range(len(files.slices)), EVERYTHING), engine)
+
+
+def find_entries(
+    table: MetadataTable,
+    files: PartitionFiles,
+    keys: pa.Array,
+    *,
+    engine: Engine | None = None,
+) -> pa.Table:
+    """The entries of these keys, as far as there are any, merged."""
+    keys = pc.unique(keys)
+    numbers = group_numbers(table, files, keys)
+    wanted = {
+        number: Wanted(keys=keys.filter(pa.array(numbers == number)))
+        for number in np.unique(numbers).tolist()
+    }
+    return _read(table, files, wanted, engine)
+
+
+def find_prefixes(
+    table: MetadataTable,
+    files: PartitionFiles,
+    prefixes: pa.Array,
+    *,
+    engine: Engine | None = None,
+) -> pa.Table:
+    """The entries whose keys begin with any of these, merged; they may be in any file group.
+
+    But for a secondary index: prefixes that hold its whole value are in one file group.
+    """
+    wanted = dict.fromkeys(range(len(files.slices)), Wanted(prefixes=pc.unique(prefixes)))
+    return _read(table, files, wanted, engine)
+
+
+def group_numbers(
+    table: MetadataTable, files: PartitionFiles, keys: pa.Array
+) -> np.typing.NDArray[np.int64]:
+    """The file group of each key, by its place in `files.slices`."""
+    is_secondary = files.partition.startswith(SECONDARY_INDEX_PREFIX)
+    if is_secondary and table.properties.version is TableVersion.NINE:
+        keys = secondary_values(keys)
+    return file_group_numbers(keys, len(files.slices))
+
+
+def read_group(
+    table: MetadataTable, partition: str, one: FileSlice, wanted: Wanted = EVERYTHING
+) -> pa.Table:
+    """The merged entries of one file group, sorted by key; made for the tasks of an engine."""
+    contents = [_read_file(table.env, _FileRead(file, wanted)) for file in _files_of(one)]
+    return _merge_group(table, rule_of(partition), one, wanted, contents)
+
+
+def _read(
+    table: MetadataTable,
+    files: PartitionFiles,
+    wanted: dict[int, Wanted],
+    engine: Engine | None,
+) -> pa.Table:
+    rule = rule_of(files.partition)
+    groups = [(files.slices[number], choice) for number, choice in wanted.items()]
+    reads = [_FileRead(file, choice) for one, choice in groups for file in _files_of(one)]
+    contents = (engine or LocalEngine(1)).map(partial(_read_file, table.env), reads)
+    merged = []
+    at = 0
+    for one, choice in groups:
+        own = contents[at : at + len(_files_of(one))]
+        at += len(own)
+        merged.append(_merge_group(table, rule, one, choice, own))
+    return pa.concat_tables(merged) if merged else empty_table(rule.schema)
+
+
+def _files_of(one: FileSlice) -> tuple[DataFile, ...]:
+    return one.logs if one.base is None else (one.base, *one.logs)
+
+
+def _read_file(env: Env, item: _FileRead) -> _Content:
+    path = item.file.path
+    if not isinstance(item.file, BaseFile):
+        return _Content(log=env.storage.read(path))
+    with naming(path):
+        reader = HFileReader(
+            lambda start, length: env.storage.read(path, start, length), item.file.size_bytes
+        )
+        schema = reader.file_info.get(_SCHEMA)
+        return _Content(item.wanted.of(reader), None if schema is None else _text(schema))
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise FormatError("the schema of its values is not UTF-8") from None
+
+
+def _merge_group(
+    table: MetadataTable,
+    rule: EntryRule,
+    one: FileSlice,
+    wanted: Wanted,
+    contents: Sequence[_Content],
+) -> pa.Table:
+    batches = [Batch(empty_table(rule.schema))]
+    blocks: list[Block] = []
+    sources: dict[int, str] = {}  # blocks by identity: their order changes
+    for file, content in zip(_files_of(one), contents, strict=True):
+        if content.entries is not None:
+            with naming(file.path):
+                batches.append(Batch(_decode(rule, content.entries, content.schema_json)))
+            continue
+        with naming(file.path):
+            found = _blocks_of(table, content.log)
+        blocks += found
+        sources |= dict.fromkeys(map(id, found), file.path)
+    for block in scan_blocks(blocks, is_visible=table.counts).blocks:
+        with naming(sources[id(block)]):
+            batches.append(_batch(rule, block, wanted))
+    with naming(one.group.file_id):
+        return rule.merge(batches)
+
+
+def _blocks_of(table: MetadataTable, data: bytes) -> Sequence[Block]:
+    read = read_blocks(data)
+    if not table.properties.version.appends_to_logs and (read.corrupt or not read.blocks):
+        # Written whole, and its commit completed.
+        reason = read.corrupt[0].reason if read.corrupt else "it has no blocks"
+        raise FormatError(f"a damaged log file: {reason}")
+    return read.blocks
+
+
+def _batch(rule: EntryRule, block: Block, wanted: Wanted) -> Batch:
+    if block.type is BlockType.DELETE:
+        keys = decode_deletes(block)["record_key"].combine_chunks()
+        return Batch(deleted=wanted.among(keys.drop_null()))
+    if block.type is not BlockType.HFILE_DATA:
+        raise FormatError(f"a {block.type.name} block in a metadata table")
+    return Batch(_decode(rule, wanted.of(open_hfile(block)), block.schema_json))
+
+
+def _decode(rule: EntryRule, entries: Entries, schema_json: str | None) -> pa.Table:
+    return rule.decode(entries.keys, entries.values, schema_json)

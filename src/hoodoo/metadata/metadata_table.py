@@ -1,0 +1,235 @@
+"""`MetadataTable`: a table's metadata table as a value: its instants, and the files of its parts.
+
+It is a merge-on-read table of its own, in `.hoodie/metadata` of the table that it is about, with
+HFiles as base files. All paths here are relative to the table, like everywhere. `entries` reads
+what the files hold; nothing here needs Arrow.
+
+The order of loading matters. A commit writes to the metadata table before it is completed, so who
+loads the table's timeline first finds here all that it knows as completed; `counts` leaves out what
+is pending there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from hoodoo.config.table import table_properties
+from hoodoo.env import Env
+from hoodoo.errors import ConfigError, FormatError, NotFound, naming
+from hoodoo.format import properties as codec
+from hoodoo.metadata.valid_instants import valid_instants
+from hoodoo.model.files import BaseFile, DataFile, FileSlice, LogFile, made_by, parse_data_file
+from hoodoo.model.instant import Action, Instant, InstantTime
+from hoodoo.model.metadata_table import FILES, SOLO_TIME, file_group_number
+from hoodoo.model.paths import METADATA_TABLE, PARTITION_METADATA, PartitionPath, join
+from hoodoo.model.slices import Visibility, depends_on_history, file_groups
+from hoodoo.model.table import TableProperties
+from hoodoo.timeline.load import load_timeline, read_commit
+from hoodoo.timeline.timeline import Timeline
+
+PROPERTIES = f"{METADATA_TABLE}/.hoodie/hoodie.properties"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFiles:
+    """The newest file slice of each file group of one partition; keys are spread over all."""
+
+    partition: str
+    slices: tuple[FileSlice, ...]
+
+
+@dataclass(frozen=True)
+class MetadataTable:
+    """A metadata table at one moment."""
+
+    env: Env
+    properties: TableProperties
+    """Its own; `timeline` in it has paths relative to the table that it is about."""
+    timeline: Timeline
+    """Its own."""
+    valid: frozenset[InstantTime]
+    """The instants that are known to count; ask `counts`."""
+    unfinished: frozenset[InstantTime]
+    """What the timeline of the table that it is about has as not completed."""
+
+    @cached_property
+    def start(self) -> InstantTime | None:
+        """Requested time of the first write that is still on its timeline.
+
+        What fills a new partition bears a time before all others, whenever it happens.
+        """
+        writes = self.timeline.where(lambda i: not _is_solo(i))
+        return writes.start or self.timeline.start
+
+    def counts(self, time: InstantTime) -> bool:
+        """Whether blocks of log files that this instant wrote are to be read."""
+        if time in self.valid:
+            return True
+        # Archival has taken it from both timelines: it was completed.
+        return self.start is not None and time < self.start and time not in self._pending
+
+    @cached_property
+    def _pending(self) -> frozenset[InstantTime]:
+        return self.unfinished | {i.requested_time for i in self.timeline if not i.is_completed}
+
+    def find_lag(self, data_timeline: Timeline) -> Instant | None:
+        """A completed commit of the table that should be here, and is not; None: nothing lacks.
+
+        Those from before the metadata table was made are in it without a commit of their own.
+        """
+        known = {i.requested_time for i in self.timeline if i.is_completed}
+        solo = [i.ended_at for i in self.timeline.completed if _is_solo(i)]
+        begun = min(solo) if solo and self.properties.timeline.layout > 1 else None
+        for instant in data_timeline.commits:
+            time = instant.requested_time
+            follows = self._first is not None and time > self._first
+            if time not in known and (follows or (begun is not None and instant.ended_at > begun)):
+                return instant
+        return None
+
+    def is_ahead_of(self, view: Timeline) -> bool:
+        """Whether it has something of a commit that a view of the table does not see."""
+        seen = {i.requested_time for i in view.completed}
+        for instant in self.timeline.completed:
+            time = instant.requested_time
+            if instant.action is not Action.DELTA_COMMIT or _is_solo(instant) or time in seen:
+                continue
+            if view.start is None or time >= view.start:
+                return True
+        return False
+
+    @cached_property
+    def _first(self) -> InstantTime | None:
+        """The first commit on its timeline that a commit of the table has made."""
+        writes = (i.requested_time for i in self.timeline.commits if not _is_solo(i))
+        return min(writes, default=None)
+
+    def load_partition(self, partition: str) -> PartitionFiles:
+        """The file groups of a partition: one listing. `FormatError` if files are missing."""
+        directory = join(METADATA_TABLE, partition)
+        files = self._list(PartitionPath(directory))
+        visibility = self.timeline.visibility(start=self.start)
+        by_completion = self.properties.version.slices_by_completion
+        if by_completion and depends_on_history(files, visibility):
+            from hoodoo.timeline.history import add_history  # imports Arrow, and is rarely needed
+
+            visibility = add_history(self.env, self.properties.timeline, visibility)
+        groups = file_groups(files, visibility, by_completion=by_completion)
+        slices = [group.latest for group in groups]
+        if by_completion:
+            slices = [_by_completion(one, visibility) for one in slices]
+        slices.sort(key=lambda one: one.group.file_id)
+        numbers = [file_group_number(one.group.file_id) for one in slices]
+        if not numbers or numbers != list(range(len(numbers))):
+            # One of them alone decides where every key is looked for.
+            raise FormatError("file groups of the metadata table are missing", source=directory)
+        self._refuse_missing(directory, files, slices)
+        return PartitionFiles(partition, tuple(slices))
+
+    def _list(self, directory: PartitionPath) -> list[DataFile]:
+        """Data files of completed instants, and of those that are archived."""
+        files = []
+        pending = {i.requested_time for i in self.timeline if not i.is_completed}
+        by_completion = self.properties.version.slices_by_completion
+        for entry in self.env.storage.list(directory):
+            name = entry.path.rpartition("/")[2]
+            if name.startswith(PARTITION_METADATA) or name.endswith(".crc"):
+                continue
+            file = parse_data_file(directory, name, entry.size_bytes)
+            # In layout 1 a log has the time of its base, which a compaction may be about to make.
+            tells_writer = isinstance(file, BaseFile) or by_completion
+            if file is not None and not (tells_writer and made_by(file) in pending):
+                files.append(file)
+        return files
+
+    def _refuse_missing(
+        self, directory: str, files: Sequence[DataFile], slices: Sequence[FileSlice]
+    ) -> None:
+        """A lost file would be a wrong listing, so what commits wrote here must be here.
+
+        Commits are asked only where a file group has nothing of theirs. Each of the first ones
+        fills one partition, and may have made a base file beside the log that is there.
+        """
+        names = {str(file.name) for file in files}
+        present: dict[str, set[InstantTime]] = {}
+        for file in files:
+            present.setdefault(file.name.file_id, set()).add(made_by(file))
+        fillers = {made_by(file) for file in files if made_by(file).startswith(SOLO_TIME)}
+        has_bases = all(one.base is not None for one in slices)
+        oldest = min((one.base_time for one in slices), default=InstantTime(""))
+        for instant in self.timeline.commits:
+            time = instant.requested_time
+            if instant.ended_at < oldest:
+                continue
+            if _is_solo(instant) and fillers:
+                is_whole = has_bases or time not in fillers
+            else:
+                is_whole = all(time in times for times in present.values())
+            if is_whole:
+                continue
+            for name in self._written(instant, directory) - names:
+                raise FormatError(f"missing; {instant} wrote it", source=join(directory, name))
+
+    def _written(self, instant: Instant, directory: str) -> set[str]:
+        """The names of the files that an instant wrote to a partition, unless it is archived."""
+        commit = read_commit(self.env, self.properties.timeline, instant)
+        partition = directory.removeprefix(f"{METADATA_TABLE}/")
+        stats = commit.partition_to_write_stats.get(PartitionPath(partition), ())
+        return {stat.path.rpartition("/")[2] for stat in stats if stat.path}
+
+
+def _is_solo(instant: Instant) -> bool:
+    """Whether it fills a new partition."""
+    return instant.requested_time.startswith(SOLO_TIME)
+
+
+def _by_completion(one: FileSlice, visibility: Visibility) -> FileSlice:
+    """The slice with its logs in the order in which their commits ended: merging depends on it."""
+
+    def order(log: LogFile) -> tuple[str, str, int, str]:
+        name = log.name
+        ended = visibility.completion_of(name.instant_time) or name.instant_time
+        return (ended, name.instant_time, name.version, name.token or "")
+
+    return replace(one, logs=tuple(sorted(one.logs, key=order)))
+
+
+def has_metadata_table(properties: TableProperties) -> bool:
+    """Whether the table has a metadata table that lists all its files."""
+    return FILES in properties.metadata_partitions
+
+
+def open_metadata_table(env: Env, data_timeline: Timeline) -> MetadataTable:
+    """The metadata table as it is now; `FormatError` if it cannot be read.
+
+    Order: `data_timeline`, the whole active timeline of the table, has been loaded before.
+    """
+    properties = load_metadata_properties(env)
+    timeline = load_timeline(env, properties.timeline)
+    unfinished = frozenset(i.requested_time for i in data_timeline if not i.is_completed)
+    # What rollbacks of the table undid is not asked for: those blocks are deleted, or a command
+    # block undoes them, so that it makes no difference whether they count.
+    valid = valid_instants(data_timeline, timeline)
+    return MetadataTable(env, properties, timeline, valid, unfinished)
+
+
+def load_metadata_properties(env: Env) -> TableProperties:
+    """The metadata table's own properties, with paths relative to the table that it is about."""
+    try:
+        data = env.storage.read(PROPERTIES)
+    except NotFound:
+        raise FormatError("not found: there is no metadata table", source=PROPERTIES) from None
+    with naming(PROPERTIES):
+        raw = codec.parse(data)
+        codec.verify(raw)
+        try:
+            properties = table_properties(raw)
+        except ConfigError as error:
+            raise FormatError(str(error)) from None
+    own = properties.timeline
+    below = replace(
+        own, active=f"{METADATA_TABLE}/{own.active}", history=f"{METADATA_TABLE}/{own.history}"
+    )
+    return replace(properties, timeline=below)
