@@ -67,6 +67,9 @@ TIMELINE_PATH = Key("hoodie.timeline.path", _path, "timeline", "Timeline's place
 HISTORY_PATH = Key(
     "hoodie.timeline.history.path", _path, "history", "Archived timeline, below the timeline."
 )
+ARCHIVE_FOLDER = Key(
+    "hoodie.archivelog.folder", _path, "archived", "Archived timeline of table version 6."
+)
 RECORD_KEY_FIELDS = Key(
     "hoodie.table.recordkey.fields", names, NO_NAMES, "Columns that make up the record key."
 )
@@ -289,7 +292,7 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         timeline=TimelinePaths.of(
             version.timeline_layout,
             timeline=config.get(TIMELINE_PATH),
-            history=config.get(HISTORY_PATH),
+            history=config.get(ARCHIVE_FOLDER if version.timeline_layout == 1 else HISTORY_PATH),
             zone=config.get(TIMEZONE),
         ),
         keys=key_rule(config),
