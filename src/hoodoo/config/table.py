@@ -62,6 +62,9 @@ TYPE = Key(
     "COPY_ON_WRITE or MERGE_ON_READ.",
 )
 VERSION = Key("hoodie.table.version", integer(0, 1000), 9, "Version of the table's format.")
+INITIAL_VERSION = Key(
+    "hoodie.table.initial.version", optional_text, None, "Version in which it was created."
+)
 LAYOUT = Key("hoodie.timeline.layout.version", integer(0, 1000), 1, "Layout of the timeline.")
 TIMELINE_PATH = Key("hoodie.timeline.path", _path, "timeline", "Timeline's place in .hoodie.")
 HISTORY_PATH = Key(
@@ -309,6 +312,7 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         metadata_partitions_inflight=config.get(METADATA_PARTITIONS_INFLIGHT),
         drops_partition_columns=config.get(DROP_PARTITION_COLUMNS),
         base_file_format=config.get(BASE_FILE_FORMAT),
+        initial_version=_initial_version(config),
         raw=dict(raw),
     )
 
@@ -342,6 +346,15 @@ def _version(config: Config) -> TableVersion:
             reason=f"table version {number} needs timeline layout {version.timeline_layout}",
         )
     return version
+
+
+def _initial_version(config: Config) -> TableVersion | None:
+    """Of versions that nobody upgrades from any more, the oldest that we know."""
+    number = config.get(INITIAL_VERSION)
+    if number is None or not number.isdigit():
+        return None
+    known = [version for version in TableVersion if version.value <= int(number)]
+    return known[-1] if known else TableVersion.SIX
 
 
 def key_rule(config: Config) -> KeyRule:

@@ -19,7 +19,6 @@ Changes = Mapping[str, str | None]
 _MODELS = "org.apache.hudi.common.model."
 _PRECOMBINE = "hoodie.table.precombine.field"
 _OLD_STRATEGY = "hoodie.compaction.record.merger.strategy"
-_INITIAL_VERSION = "hoodie.table.initial.version"
 _UNAVAILABLE = "hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value"
 INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
@@ -62,6 +61,12 @@ PAYLOADS: Mapping[str, Payload] = {
     ),
 }
 
+_DEFAULTS = {
+    _EVENT: f"{_MODELS}DefaultHoodieRecordPayload",
+    _COMMIT: f"{_MODELS}OverwriteWithLatestAvroPayload",
+}
+"""What old writers took who were told of no class."""
+
 _GENERATORS = {
     "SimpleKeyGenerator": "SIMPLE",
     "SimpleAvroKeyGenerator": "SIMPLE_AVRO",
@@ -92,23 +97,21 @@ def drop_metadata_table(properties: TableProperties) -> Changes:
 
 def upgrade_properties(properties: TableProperties) -> Changes:
     """All that a table of version 6 or 8 changes on its way to version 9."""
+    raw = properties.raw
     changes: dict[str, str | None] = {
         keys.VERSION.name: str(TableVersion.NINE.value),
-        keys.LAYOUT.name: str(TableVersion.NINE.timeline_layout),
-        keys.TIMELINE_PATH.name: keys.TIMELINE_PATH.default,
-        keys.HISTORY_PATH.name: keys.HISTORY_PATH.default,
-        "hoodie.table.format": "native",
+        keys.INITIAL_VERSION.name: raw.get(
+            keys.INITIAL_VERSION.name, str(properties.version.value)
+        ),
     }
-    if properties.version.timeline_layout == TableVersion.NINE.timeline_layout:
-        changes[keys.TIMELINE_PATH.name] = properties.raw.get(keys.TIMELINE_PATH.name)
-        changes[keys.HISTORY_PATH.name] = properties.raw.get(keys.HISTORY_PATH.name)
-    changes |= {
-        _INITIAL_VERSION: properties.raw.get(_INITIAL_VERSION, str(properties.version.value))
-    }
+    if properties.version.timeline_layout != TableVersion.NINE.timeline_layout:
+        changes[keys.LAYOUT.name] = str(TableVersion.NINE.timeline_layout)
+        changes[keys.TIMELINE_PATH.name] = keys.TIMELINE_PATH.default
+        if keys.HISTORY_PATH.name in raw:
+            changes[keys.HISTORY_PATH.name] = keys.HISTORY_PATH.default
     changes |= _name_generator(properties)
     changes |= _merge_by_mode(properties)
     changes |= drop_metadata_table(properties)
-    raw = properties.raw
     return {key: value for key, value in sorted(changes.items()) if raw.get(key) != value}
 
 
@@ -130,6 +133,8 @@ def _merge_by_mode(properties: TableProperties) -> Changes:
         keys.ORDERING_FIELDS.name: ordering,
         keys.MERGE_MODE.name: properties.merge.mode.value,
     }
+    if payload_class is None and properties.version.payload_decides_merging:
+        payload_class = _DEFAULTS.get(properties.merge.mode)
     payload = PAYLOADS.get(payload_class or "")
     if payload is None:
         if properties.merge.mode is not MergeMode.CUSTOM:
