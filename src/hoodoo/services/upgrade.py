@@ -259,6 +259,8 @@ def _build_history(
     ref: TableRef, archives: list[str], files: list[OldFile]
 ) -> Iterator[tuple[str, bytes]]:
     """One file for each of the old archive, then a manifest, then its number."""
+    # Apache Hudi fails on a table whose timeline directory is not there; it ignores the file.
+    yield f"{NEW_TIMELINE.active}/{paths.PLACEHOLDER}", b""
     timeline = Timeline.of(file.instant for file in files)
     active = {(i.requested_time, i.action.completed_as) for i in timeline.completed}
     seen: set[tuple[InstantTime, Action]] = set(active)
