@@ -188,6 +188,7 @@ class UpgradeSix(Upgrade):
     name = "upgrade-6"
 
     def age(self, storage: Storage) -> None:
+        """Version 6, with a metadata table."""
         make_version_6(storage)
         _list_metadata_table(storage)
 
@@ -199,6 +200,7 @@ class UpgradeSixMor(Upgrade):
     table_type = "mor"
 
     def age(self, storage: Storage) -> None:
+        """Version 6, with an archive."""
         make_version_6(storage, archived=1)
 
 
@@ -209,6 +211,7 @@ class UpgradeEight(Upgrade):
     table_type = "mor"
 
     def age(self, storage: Storage) -> None:
+        """Version 8, with a metadata table."""
         make_version_8(storage)
         _list_metadata_table(storage)
 
