@@ -62,16 +62,11 @@ TYPE = Key(
     "COPY_ON_WRITE or MERGE_ON_READ.",
 )
 VERSION = Key("hoodie.table.version", integer(0, 1000), 9, "Version of the table's format.")
-INITIAL_VERSION = Key(
-    "hoodie.table.initial.version", optional_text, None, "Version in which it was created."
-)
+INITIAL_VERSION = "hoodie.table.initial.version"
 LAYOUT = Key("hoodie.timeline.layout.version", integer(0, 1000), 1, "Layout of the timeline.")
 TIMELINE_PATH = Key("hoodie.timeline.path", _path, "timeline", "Timeline's place in .hoodie.")
 HISTORY_PATH = Key(
     "hoodie.timeline.history.path", _path, "history", "Archived timeline, below the timeline."
-)
-ARCHIVE_FOLDER = Key(
-    "hoodie.archivelog.folder", _path, "archived", "Archived timeline of table version 6."
 )
 RECORD_KEY_FIELDS = Key(
     "hoodie.table.recordkey.fields", names, NO_NAMES, "Columns that make up the record key."
@@ -280,7 +275,7 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         if not config.values.get(key.name):
             raise ConfigError(key=key.name, value=None, reason="is missing")
     name = config.get(NAME)
-    ordering = config.get(ORDERING_FIELDS)
+    ordering, is_old = config.get(ORDERING_FIELDS), version.timeline_layout == 1
     mode = infer_mode(
         mode=config.get(MERGE_MODE),
         strategy_id=config.get(MERGE_STRATEGY),
@@ -295,7 +290,7 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         timeline=TimelinePaths.of(
             version.timeline_layout,
             timeline=config.get(TIMELINE_PATH),
-            history=config.get(ARCHIVE_FOLDER if version.timeline_layout == 1 else HISTORY_PATH),
+            history=archive_folder(config) if is_old else config.get(HISTORY_PATH),
             zone=config.get(TIMEZONE),
         ),
         keys=key_rule(config),
@@ -348,10 +343,15 @@ def _version(config: Config) -> TableVersion:
     return version
 
 
+def archive_folder(config: Config) -> str:
+    """Where tables of version 6 keep their archived timeline."""
+    return config.get(Key("hoodie.archivelog.folder", _path, "archived", ""))
+
+
 def _initial_version(config: Config) -> TableVersion | None:
     """Of versions that nobody upgrades from any more, the oldest that we know."""
-    number = config.get(INITIAL_VERSION)
-    if number is None or not number.isdigit():
+    number = config.values.get(INITIAL_VERSION, "").strip()
+    if not number.isdigit():
         return None
     known = [version for version in TableVersion if version.value <= int(number)]
     return known[-1] if known else TableVersion.SIX

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from hoodoo.concurrency.lock_protocol import Lock
 from hoodoo.concurrency.locks import hold_lock
 from hoodoo.config.resolve import Config
-from hoodoo.config.table import ARCHIVE_FOLDER
+from hoodoo.config.table import archive_folder
 from hoodoo.env import Env
 from hoodoo.errors import (
     AlreadyExists,
@@ -306,7 +306,7 @@ def _remove_old(ref: TableRef, lock: Lock) -> bool:
         lock.ensure()
         delete_surely(env, path)
     present = load_properties(env)
-    for path in _find_archive(env, f"{paths.META}/{Config(present.raw).get(ARCHIVE_FOLDER)}"):
+    for path in _find_archive(env, f"{paths.META}/{archive_folder(Config(present.raw))}"):
         lock.ensure()
         delete_surely(env, path)
     if not present.metadata_partitions:

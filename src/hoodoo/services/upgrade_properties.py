@@ -100,9 +100,7 @@ def upgrade_properties(properties: TableProperties) -> Changes:
     raw = properties.raw
     changes: dict[str, str | None] = {
         keys.VERSION.name: str(TableVersion.NINE.value),
-        keys.INITIAL_VERSION.name: raw.get(
-            keys.INITIAL_VERSION.name, str(properties.version.value)
-        ),
+        keys.INITIAL_VERSION: raw.get(keys.INITIAL_VERSION, str(properties.version.value)),
     }
     if properties.version.timeline_layout != TableVersion.NINE.timeline_layout:
         changes[keys.LAYOUT.name] = str(TableVersion.NINE.timeline_layout)
