@@ -13,11 +13,12 @@ from support.old_tables import Story, long_story, values
 
 import hoodoo
 from hoodoo.config.table import table_properties
-from hoodoo.errors import TimelineError, Unsupported, WriterAlive
+from hoodoo.errors import TableChanged, TimelineError, Unsupported, WriterAlive
 from hoodoo.format.log.blocks import Block
 from hoodoo.format.log.commands import rollback_block
 from hoodoo.format.log.writer import encode_blocks
 from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.services.upgrade import upgrade
 from hoodoo.services.upgrade_properties import upgrade_properties
 from hoodoo.services.upgrade_timeline import OldFile, assign_completions
 from hoodoo.table.ref import open_ref
@@ -115,6 +116,20 @@ def test_a_writer_at_work_is_refused(story: Story, version: int) -> None:
     put(story, f".heartbeat/{T}", is_old=False)
     with pytest.raises(WriterAlive, match=T):
         story.table.upgrade()
+    story.check(kept=4)
+
+
+def test_a_writer_that_ignores_the_lock_is_noticed(story: Story) -> None:
+    make_old(story)
+
+    def write_meanwhile(done: int, total: int) -> None:
+        if done == total:
+            put(story, f"{T}.commit.requested")
+
+    with pytest.raises(TableChanged, match="does not use its lock"):
+        upgrade(story.table._ref, progress=write_meanwhile)
+    story.check(kept=4)
+    assert story.table.upgrade().is_done
     story.check(kept=4)
 
 

@@ -54,7 +54,7 @@ def expect_refusal(place: Path, key: str, value: str, call: str = "upsert") -> s
 @pytest.mark.parametrize("call", CALLS)
 def test_no_call_ignores_an_option_that_it_cannot_serve(place: Path, call: str) -> None:
     reason = expect_refusal(place, "hoodie.metadata.enable", "true", call)
-    assert "no metadata table yet" in reason
+    assert "no metadata table to write yet" in reason
 
 
 @pytest.mark.parametrize("call", CALLS)
