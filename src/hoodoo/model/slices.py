@@ -44,6 +44,10 @@ class Visibility:
         return self.completion_of(requested) is not None
 
 
+EVERYTHING = Visibility({}, archived_before=InstantTime("9" * 17))
+"""A view to which every instant is committed."""
+
+
 def file_groups(
     files: Iterable[DataFile], visibility: Visibility, *, by_completion: bool
 ) -> list[FileGroup]:

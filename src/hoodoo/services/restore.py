@@ -34,6 +34,7 @@ from hoodoo.model.commit import (
     RollbackPartitionMetadata,
 )
 from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.names import parse_log_file
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.plan import CleanerPlan, RestorePlan
 from hoodoo.recovery.files import find_files, find_partitions, load_announced_paths, whole_path
@@ -117,6 +118,7 @@ def _restore(
 
     def build(timeline: Timeline) -> RestorePlan:
         plan = plan_restore(load_facts(ref, timeline, choose(timeline)))
+        _refuse_appended(ref, timeline, plan)
         if not wait:
             _refuse_young(ref, timeline, plan)
         return plan
@@ -305,6 +307,26 @@ def _wait_until_settled(ref: TableRef, instant: Instant) -> None:
     while (left_ms := _unsettled_ms(ref, instant)) > 0:
         log.info("restore_waits time=%s seconds=%.0f", instant.requested_time, left_ms / 1000)
         ref.env.clock.sleep(left_ms / 1000)
+
+
+def _refuse_appended(ref: TableRef, timeline: Timeline, plan: RestorePlan) -> None:
+    """Rows that were appended to the log file of another commit cannot be taken back.
+
+    Only tables that were upgraded from version 6 have such files.
+    """
+    if not ref.properties.has_appended_logs:
+        return
+    for info in plan.instants_to_rollback:
+        instant = timeline.commits.find(info.commit_time)
+        if instant is None:
+            continue
+        for _, stat in read_commit(ref.env, ref.properties.timeline, instant).stats():
+            name = parse_log_file((stat.path or "").rpartition("/")[2])
+            if name is not None and name.instant_time != instant.requested_time:
+                raise TimelineError(
+                    f"commit {instant.requested_time} cannot be taken back: it was written before "
+                    f"the table was upgraded, into a log file of several commits, {stat.path}"
+                )
 
 
 def _refuse_young(ref: TableRef, timeline: Timeline, plan: RestorePlan) -> None:
