@@ -1,7 +1,8 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | lookups | record-index | timeline | listing | commits | upkeep | plans |
-gate | gate-s3 | markers | clustering | services | spark ...] [options]
+python -m bench [reads | lookups | record-index | timeline | listing | metadata-listing | commits |
+upkeep | plans | gate | gate-s3 | markers | early | early-spark | clustering | services | spark ...]
+[options]
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from pathlib import Path
 
 from bench import (
     commits,
+    early,
     gate,
     listing,
     lookups,
     markers,
+    metadata_listing,
     plans,
     reads,
     record_index,
@@ -33,21 +36,24 @@ BENCHES: dict[str, Callable[[Path], None]] = {
     "record-index": record_index.run,
     "timeline": timeline.run,
     "listing": listing.run,
+    "metadata-listing": metadata_listing.run,
     "commits": commits.run,
     "upkeep": upkeep.run,
     "plans": plans.run,
     "gate": gate.run,
     "gate-s3": gate.run_on_s3,
     "markers": markers.run,
+    "early": early.run,
 }
 
 
 CLUSTERED_ROWS = 2_000_000
+CONTENDED_ROWS = 3_000_000
 
 
 def main(arguments: list[str]) -> None:
     """Run the benches named, or all."""
-    names = (*BENCHES, "clustering", "services", "spark")
+    names = (*BENCHES, "early-spark", "clustering", "services", "spark")
     parser = ArgumentParser(prog="python -m bench", description="Ratios within one run.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(names)}; or all")
     add_options(parser)
@@ -57,6 +63,7 @@ def main(arguments: list[str]) -> None:
         parser.error(f"no such bench: {', '.join(sorted(unknown))}")
     benches: dict[str, Callable[[Path], None]] = {
         **BENCHES,
+        "early-spark": partial(_early, rows=min(given.rows, CONTENDED_ROWS)),
         "clustering": partial(_clustering, rows=min(given.rows, CLUSTERED_ROWS)),
         "services": partial(_services, rows=min(given.rows, CLUSTERED_ROWS)),
         "spark": partial(_spark, options=options_of(given)),
@@ -64,6 +71,12 @@ def main(arguments: list[str]) -> None:
     for name in given.names or names:
         with tempfile.TemporaryDirectory(prefix="hoodoo-bench-") as folder:
             benches[name](Path(folder))
+
+
+def _early(folder: Path, rows: int) -> None:
+    from bench.spark.early import run  # the other benches need no pyspark
+
+    run(folder, rows)
 
 
 def _clustering(folder: Path, rows: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hoodoo.concurrency import locks
 from hoodoo.concurrency.lock_protocol import Holder, Lock
+from hoodoo.model.files import FileGroupId
 from hoodoo.table.ref import TableRef
 
 
@@ -42,12 +43,20 @@ class Hold:
 
 
 @contextmanager
-def watched(mark: Callable[[], int] = lambda: 0) -> Iterator[list[Hold]]:
-    """A list to which every transaction of this process adds itself when it ends."""
+def watched(
+    mark: Callable[[], int] = lambda: 0, *, before: Callable[[str], None] = lambda purpose: None
+) -> Iterator[list[Hold]]:
+    """A list to which every transaction of this process adds itself when it ends.
+
+    `before` is called with the purpose of each transaction ahead of it, and may wait.
+    """
     holds: list[Hold] = []
     make_lock = locks.make_lock
 
-    def watched_lock(ref: TableRef, purpose: str) -> Any:
+    def watched_lock(ref: TableRef, purpose: str, group: FileGroupId | None = None) -> Any:
+        if group is not None:  # no transaction
+            return make_lock(ref, purpose, group)
+        before(purpose)
         hold = Hold(purpose, asked=time.perf_counter())
         return _WatchedLock(make_lock(ref, purpose), hold, holds, mark)
 

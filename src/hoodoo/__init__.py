@@ -14,10 +14,25 @@ from typing import TYPE_CHECKING, Any
 from hoodoo.errors import HoodooError
 
 if TYPE_CHECKING:
-    from hoodoo.api import Table, configure, create_table, open_table, register
+    from hoodoo.api import (
+        Table,
+        configure,
+        create_table,
+        open_table,
+        register,
+        upgrade_table,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["HoodooError", "Table", "configure", "create_table", "open_table", "register"]
+__all__ = [
+    "HoodooError",
+    "Table",
+    "configure",
+    "create_table",
+    "open_table",
+    "register",
+    "upgrade_table",
+]
 
 
 def __getattr__(name: str) -> Any:

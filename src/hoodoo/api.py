@@ -7,6 +7,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
+from hoodoo.config.metadata import METADATA_ENABLE
 from hoodoo.engine.engine import Engine
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from hoodoo.inspect.timeline import InstantReport
     from hoodoo.recovery.recover import Recovered
     from hoodoo.recovery.rollback import RolledBack
+    from hoodoo.services.upgrade import Upgraded
     from hoodoo.write.commit import CommitResult
 
 
@@ -55,12 +57,28 @@ def create_table(
         table_type=table_type,
         options=options,
     )
+    if ref.options.sets(METADATA_ENABLE) and ref.options.get(METADATA_ENABLE):
+        from hoodoo.services.metadata_table import chosen_partitions, create_index
+
+        ref = create_index(ref, LocalEngine(), *chosen_partitions(ref))
     return Table(ref)
 
 
 def open_table(path: PathText, options: Mapping[str, object] | None = None) -> Table:
     """Open a table that hoodoo or Apache Hudi wrote (versions 6, 8 and 9 to read, 9 to write)."""
     return Table(open_ref(path_text(path), options))
+
+
+def upgrade_table(
+    path: PathText, options: Mapping[str, object] | None = None, *, dry_run: bool = False
+) -> Upgraded:
+    """Bring a table of version 6 or 8 to version 9; what `Table.upgrade` says.
+
+    Of tables of other versions it says what to do with them.
+    """
+    from hoodoo.services.upgrade import open_old, upgrade
+
+    return upgrade(open_old(path_text(path), options), dry_run=dry_run)
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
@@ -286,6 +304,20 @@ class Table(ServiceCalls, RetentionCalls):
         from hoodoo.recovery.recover import roll_back
 
         return roll_back(self._ref, instant, force=force)
+
+    def upgrade(self, *, dry_run: bool = False) -> Upgraded:
+        """Bring the table from version 6 or 8 to version 9, which can be written.
+
+        Nobody else may be writing. If it was cut off, upgrading again goes on. `dry_run` only tells
+        what would change, or why it would be refused. The metadata table is dropped.
+        """
+        from hoodoo.services.upgrade import upgrade
+
+        done = upgrade(self._ref, dry_run=dry_run)
+        if not dry_run:
+            self._ref = self._ref.open_again()
+            self.__dict__.pop("properties", None)
+        return done
 
     # -- looking into it ----------------------------------------------------------------------
 

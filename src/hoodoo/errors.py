@@ -233,6 +233,10 @@ class Cancelled(CommitFailed):
     """The plan was cancelled."""
 
 
+class TaskStopped(CommitFailed):
+    """Another task of the write failed, and its error says why."""
+
+
 class TableChanged(CommitFailed):
     """The table is not what it was when this write was planned: open it again."""
 

@@ -176,7 +176,7 @@ def test_bad_files_are_one_line_and_no_row(
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        ("hoodie.metadata.enable=true", "hoodoo has no metadata table yet"),
+        ("hoodie.metadata.record.index.enable=true", "hoodoo has no index of that kind yet"),
         ("hoodie.datasource.write.operation=insert", "use table.insert(rows)"),
         ("hoodie.datasource.write.precombine.field=fare", "the table has 'at' there"),
     ],

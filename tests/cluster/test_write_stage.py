@@ -14,6 +14,8 @@ from support.writes_under_faults import WriteUnderFaults
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 SETTINGS: dict[str, str] = {}
+TASK_EACH: dict[str, object] = {"hoodie.copyonwrite.record.size.estimate": 1_000_000}
+"""Rows count as so large that each file group has a task, of which some have not begun yet."""
 SORTED = {
     "hoodie.bulkinsert.sort.mode": "GLOBAL_SORT",
     "hoodie.bulkinsert.shuffle.parallelism": 6,
@@ -48,8 +50,8 @@ def test_executor_killed_in_a_write(
 @pytest.mark.parametrize(
     ("kind", "operation", "options"),
     [
-        ("cow", "upsert", {}),
-        ("mor", "upsert", {}),
+        ("cow", "upsert", TASK_EACH),
+        ("mor", "upsert", TASK_EACH),
         ("cow", "bulk_insert", SORTED),
     ],
 )

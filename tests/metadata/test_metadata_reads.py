@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.archives import archive
 from support.metadata_tables import with_metadata
 from support.wheel import rows_of, wheel_rows
 
@@ -16,6 +17,7 @@ import hoodoo
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.format import properties as properties_codec
+from hoodoo.format.lsm import ArchivedInstant
 from hoodoo.metadata.file_changes import file_changes
 from hoodoo.metadata.merge import Batch
 from hoodoo.model.files import made_by
@@ -293,6 +295,40 @@ def test_a_dropped_partition_is_not_listed(tmp_path: Path) -> None:
     ref = open_ref(table.uri)
     assert FileIndex(ref, ref.load_timeline()).partitions() == ["p=b"]
     assert len(read(table.uri)) == 1
+
+
+def test_commits_that_are_archived_are_listed_as_before(tmp_path: Path, warnings) -> None:
+    table = make_table(tmp_path / "t", "mor")
+    for number in range(6):
+        table.upsert(rows("a", "1", str(number), v=number))
+    place = tmp_path / "t/.hoodie/timeline"
+    ref = open_ref(table.uri)
+    commits = ref.load_timeline().commits.instants
+    old = [
+        ArchivedInstant(
+            requested_time=one.requested_time,
+            completion_time=one.completion_time,
+            action=one.action,
+            metadata=read_bytes(place, f"{one.requested_time}_*"),
+        )
+        for one in commits[:3]
+    ]
+    before = read(table.uri)
+    archive(tmp_path / "t", *old)
+    for one in commits[:3]:
+        for file in place.glob(f"{one.requested_time}*"):
+            file.unlink()
+    make_listing(open_ref(table.uri))
+    assert read(table.uri) == before == read(table.uri, OFF)
+    for one in commits[2:]:
+        time = one.requested_time
+        assert read(table.uri, as_of=time) == read(table.uri, OFF, as_of=time)
+    assert not warnings.records
+
+
+def read_bytes(place: Path, pattern: str) -> bytes:
+    (file,) = place.glob(pattern)
+    return file.read_bytes()
 
 
 # -- damage -------------------------------------------------------------------------------------

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from support.carriers import ROWS_IN_DRIVER
-from support.engine_items import Item, Plain, process, refuse_four, where
+from support.engine_items import (
+    Item,
+    Plain,
+    Slow,
+    linger,
+    process,
+    refuse_four,
+    refuse_or_linger,
+    where,
+)
 
 import hoodoo
-from hoodoo.errors import InputError
+from hoodoo.engine.stop import Stop
+from hoodoo.errors import CommitFailed, InputError
 from hoodoo.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.spark
@@ -84,3 +95,31 @@ def test_rows_of_unknown_size_are_collected_if_few(
     done = table.upsert(listed.selectExpr("id", "v + 1 AS v"))
     assert ("collect" in done.timings) is is_few
     assert sorted(table.to_arrow(columns=["v"])["v"].to_pylist()) == list(range(1, count + 1))
+
+
+def test_the_first_item_that_fails_ends_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    mark = str(tmp_path / "go")
+    items = [Slow(number, 0.0, mark) for number in range(2)]
+    try:
+        with pytest.raises(InputError, match="number 0"):
+            SparkEngine(spark, "test").map(refuse_or_linger, items)
+    finally:
+        Path(mark).touch()
+    assert not Path(f"{mark}-1").exists()
+
+
+def test_a_stop_before_spark_knows_the_job_ends_it_all_the_same(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It comes while the items are being sent."""
+    mark, stop = str(tmp_path / "go"), Stop()
+    items = [Slow(number, 0.5, mark) for number in range(2)]
+    early = threading.Timer(0.2, lambda: stop.request(CommitFailed("stopped")))
+    early.start()
+    try:
+        with pytest.raises(CommitFailed, match="stopped"):
+            SparkEngine(spark, "test").map(linger, items, stop=stop)
+    finally:
+        Path(mark).touch()
+        early.join()
+    assert not Path(f"{mark}-0").exists()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pyspark import TaskContext
 
@@ -47,3 +49,31 @@ def refuse_four(item: Item) -> int:
     if item.number == 4:
         raise InputError("number 4")
     return item.number
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Takes its time to be sent, and then to be worked on, unless there is a file at `mark`."""
+
+    number: int
+    sent_s: float
+    mark: str
+
+    def __reduce__(self) -> tuple[object, ...]:
+        time.sleep(self.sent_s)
+        return Slow, (self.number, 0.0, self.mark)
+
+
+def linger(item: Slow) -> int:
+    """Waits for a file that comes only when the test has ended; then leaves another."""
+    while not os.path.exists(item.mark):
+        time.sleep(0.05)
+    Path(f"{item.mark}-{item.number}").touch()
+    return item.number
+
+
+def refuse_or_linger(item: Slow) -> int:
+    """Refuses the first item, and lingers over the others."""
+    if item.number == 0:
+        raise InputError("number 0")
+    return linger(item)

@@ -288,13 +288,22 @@ def test_existing_and_missing_tables(tmp_path: Path) -> None:
         hoodoo.open_table(str(tmp_path / "elsewhere"))
 
 
-def test_a_table_with_a_metadata_table_is_not_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("partitions", "reason"),
+    [
+        ("files", "metadata table.* is not there"),
+        ("files,secondary_index_x", "does not write yet .secondary_index_x"),
+    ],
+)
+def test_a_table_whose_metadata_table_cannot_be_kept_is_not_written(
+    tmp_path: Path, partitions: str, reason: str
+) -> None:
     table = make(tmp_path)
     table.insert(row())
     path = tmp_path / "t" / ".hoodie" / "hoodie.properties"
-    path.write_text(path.read_text() + "\nhoodie.table.metadata.partitions=files\n")
+    path.write_text(path.read_text() + f"\nhoodie.table.metadata.partitions={partitions}\n")
     table = hoodoo.open_table(str(tmp_path / "t"))
     for write in (table.insert, table.upsert, table.insert_overwrite, table.delete):
-        with pytest.raises(Unsupported, match="metadata table"):
+        with pytest.raises(Unsupported, match=reason):
             write(row())
     assert len(open_ref(table.uri).load_timeline()) == 1

@@ -20,6 +20,7 @@ from hoodoo.errors import (
     HeartbeatLost,
     InputError,
     SchemaMismatch,
+    TaskStopped,
     Unsupported,
     WriteConflict,
 )
@@ -231,3 +232,32 @@ def test_detached_write_survives_pickling(tmp_path: Path) -> None:
     read = hoodoo.open_table(place).to_arrow(columns=["id", "v"])
     assert sorted(read["id"].to_pylist()) == ["k0", "k1"]
     assert sorted(row["id"] for row in wheel_rows(tmp_path / "t")) == ["k0", "k1"]
+
+
+def test_a_part_that_fails_stops_the_others_at_their_next_file() -> None:
+    """No process spans the write: a note tells them, and goes with the write."""
+    fleet, write = begin_here()
+    bad = pa.table([[None], ["a"], [1]], schema=SCHEMA)
+    with pytest.raises(InputError, match="id"):
+        part(fleet.machine("task 1"), write, bad)
+    assert [entry.path for entry in fleet.store.list(paths.STOPS)]
+    with pytest.raises(TaskStopped, match=r"another task of instant .* failed: .*id"):
+        part(fleet.machine("task 2"), write, rows("b", k3=3), number=1)
+    abandon_detached(at(fleet.machine("committer"), write))
+    assert not list(fleet.store.list(paths.STOPS))
+    assert fleet.machine("judge").rows() == {}
+    assert not fleet.data_files()
+
+
+def test_the_note_of_a_write_that_nobody_ends_is_swept() -> None:
+    fleet, write = begin_here()
+    bad = pa.table([[None], ["a"], [1]], schema=SCHEMA)
+    with pytest.raises(InputError):
+        part(fleet.machine("task"), write, bad)
+    fleet.world.pass_time(3 * EXPIRY_S)
+    medic = fleet.machine("medic")
+    medic.table.recover()
+    fleet.world.pass_time(3 * EXPIRY_S)
+    medic.table.recover()
+    assert not list(fleet.store.list(paths.STOPS))
+    assert not medic.ref.load_timeline().pending

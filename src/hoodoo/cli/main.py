@@ -28,6 +28,7 @@ from hoodoo.cli import (
     repair,
     retention,
     services,
+    upgrade,
     upkeep,
     write,
 )
@@ -55,6 +56,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     retention.clean,
     retention.archive,
     retention.restore,
+    upgrade.upgrade,
     demo.demo,
 )
 GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {

@@ -186,20 +186,28 @@ def cancel(txn: Txn, time: InstantTime, request: CancelRequest, check: Callable[
             return
 
 
-def change_properties(txn: Txn, changes: Mapping[str, str | None]) -> TableProperties:
+def change_properties(
+    txn: Txn,
+    changes: Mapping[str, str | None] | Callable[[], Mapping[str, str | None]],
+    *,
+    after: InstantTime | None = None,
+) -> TableProperties:
     """Change properties of the table; None removes a key.
 
-    Needs: a Txn.
-    Order: properties read; lock ensured; head; `hoodie.properties` replaced by condition.
+    Needs: a Txn. What has to be done by the timeline of the Txn before the properties change is
+    done by `changes`; it is called again if someone else decides meanwhile. The time of the
+    decision, which is then the head's latest, is later than `after`.
+    Order: changes; properties read; lock ensured; head; `hoodie.properties` replaced by condition.
     Crash: before the head nothing happened; after it whoever comes next replaces the file.
     """
     env, owner = txn.env, txn.env.ids.uuid()
     while True:
+        wanted = changes() if callable(changes) else changes
         number, now_ms = txn.head.number + 1, env.clock.now_ms()
         data = build_changed_properties(
-            read_properties(env), changes, decision=number, now_ms=now_ms
+            read_properties(env), wanted, decision=number, now_ms=now_ms
         )
-        kind, time = DecisionKind.PROPERTIES, new_time(txn)
+        kind, time = DecisionKind.PROPERTIES, new_time(txn, after=after)
         decision = prepare_decision(
             env, txn.head, kind, time, paths.PROPERTIES, data, owner=owner, latest=time
         )

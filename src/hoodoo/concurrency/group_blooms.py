@@ -55,14 +55,15 @@ class GroupBlooms:
 
     def __init__(self, env: Env) -> None:
         self._env = env
-        self._blooms: dict[InstantTime, BloomFilter] = {}
+        self._blooms: dict[InstantTime, BloomFilter | None] = {}
 
     def may_touch(self, instant: InstantTime, wanted: Wanted) -> bool:
         """Whether a write may touch what is wanted; only a filter that was read says no."""
-        bloom = self._blooms.get(instant) or self._read(instant)
+        if instant not in self._blooms:
+            self._blooms[instant] = self._read(instant)
+        bloom = self._blooms[instant]
         if bloom is None or wanted.partitions is None:
             return True
-        self._blooms[instant] = bloom
         names = [partition + b"/" + file_id for partition, file_id in wanted.groups]
         names += [partition + b"/" for partition in wanted.partitions]
         entries = pa.array([name.decode() for name in names], pa.string())

@@ -1,15 +1,13 @@
 """What the markers of writes in progress say about some file groups, looked at again and again.
 
-A look is one listing, and the batches that changed since the last one. Names are not parsed one by
-one: a regular expression takes partition and file id out of all of them at once, and only those
-that are about the file groups in question are parsed with care. What cannot be read keeps the
-meaning that it had.
+A look is one listing, and the batches that changed since the last one. Names are only cut into
+partition and file id, and those that are about the file groups in question are parsed with care.
+What cannot be read keeps the meaning that it had.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -27,10 +25,8 @@ from hoodoo.storage.storage import ObjectInfo
 
 log = logging.getLogger("hoodoo.concurrency")
 
-# The usual names: ids of file groups have no underscore, and partitions are greedy.
-_USUAL = re.compile(
-    rb"^((?:([^\n]*)/)?\.?([A-Za-z0-9-]+)_[^/\n,]*\.marker\.(?:CREATE|MERGE|APPEND))$", re.MULTILINE
-)
+_MARKER = b".marker."
+_LINE_ENDS = tuple(_MARKER + kind.value.encode() + b"\n" for kind in MarkerKind)
 _Name = tuple[bytes, bytes, bytes]
 """A marker's whole name, its partition, its file id."""
 
@@ -84,17 +80,30 @@ class _Scanned:
 
 
 def _scan_names(names: list[str]) -> _Scanned:
-    """Names of files; one with a line break in it would look like two."""
-    usual = "\n".join(name for name in names if "\n" not in name).encode()
-    odd = tuple(m for name in names if "\n" in name and (m := codec.parse_path(name)))
-    return _Scanned(_USUAL.findall(usual), odd)
+    return _Scanned(_cut(name.encode(errors="replace") for name in names))
 
 
 def _scan(data: bytes) -> _Scanned:
-    names = _USUAL.findall(data)
-    if len(names) == data.count(b"\n") + (not data.endswith(b"\n") and bool(data)):
-        return _Scanned(names)
-    return _Scanned([], codec.decode_batch(data).markers)
+    """The names in a batch: one on each line, or whatever else Apache Hudi reads as names."""
+    lines = data.count(b"\n")
+    is_usual = (
+        data.endswith(b"\n")
+        and sum(map(data.count, _LINE_ENDS)) == lines == data.count(_MARKER)
+        and b"," not in data
+        and b"\r" not in data
+    )
+    if not is_usual:
+        return _Scanned([], codec.decode_batch(data).markers)
+    return _Scanned(_cut(data[:-1].split(b"\n")))
+
+
+def _cut(names: Iterable[bytes]) -> list[_Name]:
+    """Ids of file groups have no underscore; a log file's name starts with a dot."""
+    cut = []
+    for name in names:
+        partition, _, file = name.rpartition(b"/")
+        cut.append((name, partition, file.partition(b"_")[0].lstrip(b".")))
+    return cut
 
 
 @dataclass

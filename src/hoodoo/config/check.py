@@ -8,10 +8,9 @@ from difflib import get_close_matches
 
 from hoodoo.config import KEY_BY_NAME
 from hoodoo.config.hudi_keys import FAMILIES, RULES
-from hoodoo.config.metadata import METADATA_ENABLE
 from hoodoo.config.options import STRICT
 from hoodoo.config.resolve import Config
-from hoodoo.config.rule import Kind, Rule, not_built
+from hoodoo.config.rule import Kind, Rule
 from hoodoo.errors import ConfigError, UnsupportedValue
 
 log = logging.getLogger("hoodoo.config")
@@ -20,9 +19,6 @@ HONOURED = KEY_BY_NAME.keys()
 # Spark makes the names of options lower case.
 _RULES = {name.lower(): rule for name, rule in RULES.items()}
 _ALIKE = 0.8
-
-# Reads honour it; only its absence says that a write need not.
-_WRITE_RULES = not_built("metadata table to write", METADATA_ENABLE.name)
 
 _warned: set[str] = set()
 
@@ -61,7 +57,7 @@ def refuse_unsupported(config: Config) -> None:
     for name, value in config.values.items():
         if name in HONOURED:
             config.get(KEY_BY_NAME[name])
-        rule = _WRITE_RULES.get(name) or rule_of(name)
+        rule = rule_of(name)
         if rule is None or rule.kind not in (Kind.ONLY, Kind.NOT_BUILT) or rule.allows(value):
             continue
         fine = " or ".join(repr(each) for each in rule.accepts if each)

@@ -39,16 +39,17 @@ SERVICES: tuple[Rules, ...] = (
         "archive.delete.parallelism commits.archival.batch fail.on.timeline.archiving",
     ),
     not_built(
-        "metadata table",
-        "hoodie.metadata.index.bloom.filter.enable "
-        "hoodie.metadata.index.column.stats.enable hoodie.metadata.index.partition.stats.enable "
+        "index of that kind",
         "hoodie.metadata.record.index.enable hoodie.metadata.global.record.level.index.enable "
         "hoodie.metadata.record.level.index.enable hoodie.metadata.index.expression.enable "
-        "hoodie.metadata.index.secondary.enable hoodie.metadata.index.async "
-        "hoodie.metadata.streaming.write.enabled",
+        "hoodie.metadata.index.secondary.enable",
+    ),
+    not_built("build of indexes beside writes", "hoodie.metadata.index.async"),
+    tuning(
+        "hoodie.metadata.index.partition.stats.enable hoodie.metadata.streaming.write.enabled",
     ),
     not_built(
-        "metadata table",
+        "index of that kind",
         "hoodie.datasource.write.secondarykey.column hoodie.metadata.index.drop",
         off="",
     ),
@@ -56,14 +57,14 @@ SERVICES: tuple[Rules, ...] = (
         "hoodie.metadata.",
         "auto.delete.partitions auto.initialize bloom.filter.dynamic.max.entries "
         "bloom.filter.enable bloom.filter.fpp bloom.filter.num.entries bloom.filter.type "
-        "compact.max.delta.commits compact.max.delta.seconds compact.trigger.strategy "
+        "compact.max.delta.seconds compact.trigger.strategy "
         "derive.from.datatable.clean.policy dir.filter.regex file.cache.max.size.mb "
         "global.record.level.index.max.filegroup.count "
         "global.record.level.index.min.filegroup.count index.bloom.filter.column.list "
         "index.bloom.filter.file.group.count index.bloom.filter.parallelism "
-        "index.check.timeout.seconds index.column.stats.column.list "
+        "index.check.timeout.seconds "
         "index.column.stats.file.group.count index.column.stats.inMemory.projection.threshold "
-        "index.column.stats.max.columns.to.index index.column.stats.parallelism "
+        "index.column.stats.parallelism "
         "index.column.stats.processing.mode.override index.expression.column "
         "index.expression.file.group.count index.expression.options "
         "index.expression.parallelism index.partition.stats.file.group.count "

@@ -1,15 +1,16 @@
-"""Keys of the metadata table: whether reads use it."""
+"""Keys of the metadata table: whether reads use it, and how writes keep it."""
 
 from __future__ import annotations
 
-from hoodoo.config.key import Key, boolean
+from hoodoo.config.key import Key, boolean, integer, names
 
 METADATA_ENABLE = Key(
     "hoodie.metadata.enable",
     boolean,
     True,
-    "Reads take the listing of files from the metadata table, if the table has one. Writes do not "
-    "make one yet: they refuse `true` where it is set.",
+    "Reads take the listing of files from the metadata table, if the table has one. Set to `true` "
+    "when a table is created, it gives the table one. Writes keep the one that a table has, "
+    "whatever this says.",
 )
 DATA_SKIPPING = Key(
     "hoodie.enable.data.skipping",
@@ -17,4 +18,35 @@ DATA_SKIPPING = Key(
     True,
     "Filtered reads leave out files that cannot match, by the statistics of columns in the "
     "metadata table.",
+)
+INDEX_COLUMN_STATS = Key(
+    "hoodie.metadata.index.column.stats.enable",
+    boolean,
+    False,
+    "A table that is created with a metadata table gets statistics of columns in it: of files, "
+    "and of partitions if it has some.",
+)
+INDEX_BLOOM_FILTERS = Key(
+    "hoodie.metadata.index.bloom.filter.enable",
+    boolean,
+    False,
+    "A table that is created with a metadata table gets the bloom filters of its files in it.",
+)
+COLUMN_LIST: Key[tuple[str, ...]] = Key(
+    "hoodie.metadata.index.column.stats.column.list",
+    names,
+    (),
+    "Columns to get statistics when they are built; the first ones unless told.",
+)
+MAX_COLUMNS = Key(
+    "hoodie.metadata.index.column.stats.max.columns.to.index",
+    integer(1),
+    32,
+    "How many columns get statistics, if none are named.",
+)
+COMPACT_COMMITS = Key(
+    "hoodie.metadata.compact.max.delta.commits",
+    integer(1),
+    10,
+    "The metadata table is compacted after so many of its delta commits.",
 )

@@ -62,6 +62,7 @@ TYPE = Key(
     "COPY_ON_WRITE or MERGE_ON_READ.",
 )
 VERSION = Key("hoodie.table.version", integer(0, 1000), 9, "Version of the table's format.")
+INITIAL_VERSION = "hoodie.table.initial.version"
 LAYOUT = Key("hoodie.timeline.layout.version", integer(0, 1000), 1, "Layout of the timeline.")
 TIMELINE_PATH = Key("hoodie.timeline.path", _path, "timeline", "Timeline's place in .hoodie.")
 HISTORY_PATH = Key(
@@ -274,7 +275,7 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         if not config.values.get(key.name):
             raise ConfigError(key=key.name, value=None, reason="is missing")
     name = config.get(NAME)
-    ordering = config.get(ORDERING_FIELDS)
+    ordering, is_old = config.get(ORDERING_FIELDS), version.timeline_layout == 1
     mode = infer_mode(
         mode=config.get(MERGE_MODE),
         strategy_id=config.get(MERGE_STRATEGY),
@@ -289,7 +290,7 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         timeline=TimelinePaths.of(
             version.timeline_layout,
             timeline=config.get(TIMELINE_PATH),
-            history=config.get(HISTORY_PATH),
+            history=archive_folder(config) if is_old else config.get(HISTORY_PATH),
             zone=config.get(TIMEZONE),
         ),
         keys=key_rule(config),
@@ -306,6 +307,7 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         metadata_partitions_inflight=config.get(METADATA_PARTITIONS_INFLIGHT),
         drops_partition_columns=config.get(DROP_PARTITION_COLUMNS),
         base_file_format=config.get(BASE_FILE_FORMAT),
+        initial_version=_initial_version(config),
         raw=dict(raw),
     )
 
@@ -339,6 +341,20 @@ def _version(config: Config) -> TableVersion:
             reason=f"table version {number} needs timeline layout {version.timeline_layout}",
         )
     return version
+
+
+def archive_folder(config: Config) -> str:
+    """Where tables of version 6 keep their archived timeline."""
+    return config.get(Key("hoodie.archivelog.folder", _path, "archived", ""))
+
+
+def _initial_version(config: Config) -> TableVersion | None:
+    """Of versions that nobody upgrades from any more, the oldest that we know."""
+    number = config.values.get(INITIAL_VERSION, "").strip()
+    if not number.isdigit():
+        return None
+    known = [version for version in TableVersion if version.value <= int(number)]
+    return known[-1] if known else TableVersion.SIX
 
 
 def key_rule(config: Config) -> KeyRule:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
@@ -114,6 +114,13 @@ def read_one(data: bytes) -> tuple[str, dict[str, Any]]:
     if len(container.records) != 1:
         raise FormatError(f"Avro container holds {len(container.records)} records, not one")
     return container.name, container.records[0]
+
+
+def decode_records(schema_json: str, bodies: Iterable[bytes | memoryview]) -> Iterator[Any]:
+    """Records that stand alone, by a schema out of the same file."""
+    schema = _foreign_schema(schema_json.encode())
+    for body in bodies:
+        yield from _decode(schema, bytes(body), 1)
 
 
 class _Cursor:

@@ -34,7 +34,7 @@ from hoodoo.format.unions import empty_table
 from hoodoo.metadata.entry_rules import EntryRule, rule_of
 from hoodoo.metadata.merge import Batch
 from hoodoo.metadata.metadata_table import MetadataTable, PartitionFiles
-from hoodoo.model.files import BaseFile, DataFile, FileSlice
+from hoodoo.model.files import BaseFile, DataFile, FileSlice, made_by
 from hoodoo.model.metadata_table import SECONDARY_INDEX_PREFIX
 from hoodoo.model.table import TableVersion
 
@@ -202,7 +202,7 @@ def _merge_group(
                 batches.append(Batch(_decode(rule, content.entries, content.schema_json)))
             continue
         with naming(file.path):
-            found = _blocks_of(table, content.log)
+            found = _blocks_of(table, file, content.log)
         blocks += found
         sources |= dict.fromkeys(map(id, found), file.path)
     for block in scan_blocks(blocks, is_visible=table.counts).blocks:
@@ -212,12 +212,16 @@ def _merge_group(
         return rule.merge(batches)
 
 
-def _blocks_of(table: MetadataTable, data: bytes) -> Sequence[Block]:
+def _blocks_of(table: MetadataTable, file: DataFile, data: bytes) -> Sequence[Block]:
     read = read_blocks(data)
-    if not table.properties.version.appends_to_logs and (read.corrupt or not read.blocks):
-        # Written whole, and its commit completed.
+    if table.properties.version.appends_to_logs:
+        return read.blocks
+    # Written whole, by a commit that is completed.
+    if read.corrupt or not read.blocks:
         reason = read.corrupt[0].reason if read.corrupt else "it has no blocks"
         raise FormatError(f"a damaged log file: {reason}")
+    if any(block.instant_time != made_by(file) for block in read.blocks):
+        raise FormatError("a block of another instant than the log file's")
     return read.blocks
 
 

@@ -6,8 +6,6 @@ read as a whole; of a large one, only the partitions that are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -87,16 +85,16 @@ def _data_files(lists: pa.Table) -> list[DataFile]:
     """The live files of these entries."""
     listed = explode(lists)
     listed = listed.filter(pc.invert(listed["is_deleted"]))
-    columns: Iterable[list[object]] = (
-        listed[name].to_pylist() for name in ("key", "name", "size_bytes")
-    )
+    keys: list[str] = listed["key"].to_pylist()
+    names: list[str] = listed["name"].to_pylist()
+    sizes: list[int] = listed["size_bytes"].to_pylist()
+    paths = {key: PartitionPath(partition_path(key)) for key in lists["key"].to_pylist()}
     files = []
-    for key, name, size in zip(*columns, strict=True):
-        partition = PartitionPath(partition_path(str(key)))
-        file = parse_data_file(partition, str(name), int(str(size)))
+    for key, name, size in zip(keys, names, sizes, strict=True):
+        file = parse_data_file(paths[key], name, size)
         if file is not None:
             files.append(file)
-        elif str(name).endswith(".parquet"):
+        elif name.endswith(".parquet"):
             place = join(METADATA_TABLE, FILES)
             raise FormatError(f"{name!r} is not the name of a data file", source=place)
     return files

@@ -53,6 +53,8 @@ class MetadataTable:
     """The instants that are known to count; ask `counts`."""
     unfinished: frozenset[InstantTime]
     """What the timeline of the table that it is about has as not completed."""
+    data_commits: frozenset[InstantTime]
+    """The commits that it has as completed."""
 
     @cached_property
     def start(self) -> InstantTime | None:
@@ -90,13 +92,22 @@ class MetadataTable:
         return None
 
     def is_ahead_of(self, view: Timeline) -> bool:
-        """Whether it has something of a commit that a view of the table does not see."""
+        """Whether it may have something of a commit that a view of the table does not see.
+
+        What fills a new partition has all that was completed until then.
+        """
         seen = {i.requested_time for i in view.completed}
+        if not self.data_commits <= seen:
+            return True
+        newest = max((i.ended_at for i in view.completed), default=InstantTime(""))
+        start = view.start or InstantTime("")
         for instant in self.timeline.completed:
             time = instant.requested_time
-            if instant.action is not Action.DELTA_COMMIT or _is_solo(instant) or time in seen:
-                continue
-            if view.start is None or time >= view.start:
+            if _is_solo(instant):
+                is_newer = instant.ended_at > newest
+            else:
+                is_newer = instant.action is Action.DELTA_COMMIT and time >= start
+            if is_newer and time not in seen:
                 return True
         return False
 
@@ -170,7 +181,8 @@ class MetadataTable:
             if is_whole:
                 continue
             for name in self._written(instant, directory) - names:
-                raise FormatError(f"missing; {instant} wrote it", source=join(directory, name))
+                if not _is_superseded(instant, name, slices):
+                    raise FormatError(f"missing; {instant} wrote it", source=join(directory, name))
 
     def _written(self, instant: Instant, directory: str) -> set[str]:
         """The names of the files that an instant wrote to a partition, unless it is archived."""
@@ -196,6 +208,16 @@ def _by_completion(one: FileSlice, visibility: Visibility) -> FileSlice:
     return replace(one, logs=tuple(sorted(one.logs, key=order)))
 
 
+def _is_superseded(instant: Instant, name: str, slices: Sequence[FileSlice]) -> bool:
+    """Whether a file is older than the slice of its own file group: a compaction took it in."""
+    file = parse_data_file(PartitionPath(""), name, 0)
+    if file is None:
+        return False
+    moment = instant.requested_time if isinstance(file, BaseFile) else instant.ended_at
+    times = [one.base_time for one in slices if one.group.file_id == file.name.file_id]
+    return any(moment < time for time in times)
+
+
 def has_metadata_table(properties: TableProperties) -> bool:
     """Whether the table has a metadata table that lists all its files."""
     return FILES in properties.metadata_partitions
@@ -212,7 +234,8 @@ def open_metadata_table(env: Env, data_timeline: Timeline) -> MetadataTable:
     # What rollbacks of the table undid is not asked for: those blocks are deleted, or a command
     # block undoes them, so that it makes no difference whether they count.
     valid = valid_instants(data_timeline, timeline)
-    return MetadataTable(env, properties, timeline, valid, unfinished)
+    commits = frozenset(i.requested_time for i in data_timeline.commits)
+    return MetadataTable(env, properties, timeline, valid, unfinished, commits)
 
 
 def load_metadata_properties(env: Env) -> TableProperties:

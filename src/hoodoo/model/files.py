@@ -56,9 +56,9 @@ def made_by(file: DataFile) -> InstantTime:
 
 def parse_data_file(partition: PartitionPath, name: str, size_bytes: int) -> DataFile | None:
     """The data file that a name in a partition stands for, or None for other files."""
-    log = parse_log_file(name)
-    if log is not None:
-        return LogFile(partition, log, size_bytes)
+    if name.startswith("."):
+        log = parse_log_file(name)
+        return LogFile(partition, log, size_bytes) if log is not None else None
     base = parse_base_file(name)
     return BaseFile(partition, base, size_bytes) if base is not None else None
 

@@ -28,6 +28,9 @@ _NUMBER = re.compile(r"-(\d+)-0\Z", re.ASCII)
 FILE_GROUPS = {FILES: 1, COLUMN_STATS: 2, PARTITION_STATS: 1, BLOOM_FILTERS: 4}
 """How many file groups a partition gets by default; those of the record index are estimated."""
 
+WRITABLE_PARTITIONS = frozenset(FILE_GROUPS)
+"""The partitions that hoodoo writes."""
+
 SOLO_TIME = "00000000000000"
 """How the instants begin that fill a new partition: before all that a clock can show."""
 

@@ -27,6 +27,7 @@ PROBES = f"{OWN}/probes"
 SWEEPS = f"{OWN}/sweeps"
 BLOOMS = f"{OWN}/blooms"
 STOPS = f"{OWN}/stops"
+UPGRADE = f"{OWN}/upgrade"
 GROUP_LOCKS = ".hoodie/.locks/file_groups"
 PARTITION_METADATA = ".hoodie_partition_metadata"
 HISTORY_VERSION = "_version_"
@@ -56,14 +57,14 @@ class TimelinePaths:
         layout: int,
         *,
         timeline: str = "timeline",
-        history: str = "history",
+        history: str | None = None,
         zone: TimelineZone = TimelineZone.UTC,
     ) -> TimelinePaths:
         """The places of a layout; the names are those in the table's properties."""
         if layout == 1:
-            return cls(1, META, f"{META}/archived", zone)
+            return cls(1, META, f"{META}/{history or 'archived'}", zone)
         active = f"{META}/{timeline}"
-        return cls(layout, active, f"{active}/{history}", zone)
+        return cls(layout, active, f"{active}/{history or 'history'}", zone)
 
 
 def heartbeat(instant: InstantTime) -> str:

@@ -44,6 +44,10 @@ class Visibility:
         return self.completion_of(requested) is not None
 
 
+EVERYTHING = Visibility({}, archived_before=InstantTime("9" * 17))
+"""A view to which every instant is committed."""
+
+
 def file_groups(
     files: Iterable[DataFile], visibility: Visibility, *, by_completion: bool
 ) -> list[FileGroup]:
@@ -115,7 +119,10 @@ def depends_on_history(files: Iterable[DataFile], visibility: Visibility) -> boo
         if isinstance(file, BaseFile):
             time = file.name.requested_time
             newest_base[group] = max(time, newest_base.get(group, time))
-        elif file.name.instant_time < visibility.archived_before:
+        elif (
+            file.name.instant_time < visibility.archived_before
+            and file.name.instant_time not in visibility.completions
+        ):
             archived_logs.append(file)
     return any(
         log.name.instant_time < newest_base.get(FileGroupId(log.partition, log.name.file_id), "")

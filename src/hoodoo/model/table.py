@@ -66,7 +66,19 @@ class TableProperties:
     metadata_partitions_inflight: tuple[str, ...] = ()
     drops_partition_columns: bool = False
     base_file_format: str = "PARQUET"
+    initial_version: TableVersion | None = None
+    """The version in which the table was created, if it tells."""
     raw: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def has_appended_logs(self) -> bool:
+        """Whether log files may hold blocks of several commits, named for none of them.
+
+        Those of a table that was upgraded stay as they were.
+        """
+        return (
+            self.version.appends_to_logs or (self.initial_version or self.version).appends_to_logs
+        )
 
     @property
     def timeline_zone(self) -> TimelineZone:

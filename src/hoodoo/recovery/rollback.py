@@ -20,6 +20,9 @@ from hoodoo.concurrency.transaction import transaction
 from hoodoo.errors import AlreadyCommitted, FormatError, TimelineError
 from hoodoo.format import json_object
 from hoodoo.format import timeline as codec
+from hoodoo.metadata.delta_commits import roll_back_delta_commit
+from hoodoo.metadata.metadata_table import load_metadata_properties
+from hoodoo.metadata.recorder import recorded_partitions
 from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
 from hoodoo.model.commit import InstantInfo, RollbackMetadata, RollbackPartitionMetadata
@@ -190,8 +193,9 @@ def carry_out_rollback(ref: TableRef, attempt: Attempt) -> RolledBack:
     """Carry a scheduled rollback out, from wherever someone left it.
 
     Order: timeline read; planned and announced files deleted; partitions listed, and what appeared
-    meanwhile deleted; note for later sweeps; then, in a transaction, through the gate: the instant
-    ended (see `end_target`), completed rollback; markers; cancel request; heartbeats.
+    meanwhile deleted; note for later sweeps; then, in a transaction, through the gate: undone in
+    the metadata table; the instant ended (see `end_target`), completed rollback; markers; cancel
+    request; heartbeats.
     Crash: the rollback is pending, or done with leftovers; anyone may repeat all of it.
     """
     env, done = ref.env, _undo_and_publish(ref, attempt)
@@ -227,8 +231,9 @@ def _undo_and_publish(ref: TableRef, attempt: Attempt) -> RolledBack:
     endings: list[Ending] = []
 
     def prepare_metadata() -> RollbackMetadata:
-        reopen_for_writing(ref)
+        present = reopen_for_writing(ref)
         refuse_completed(txn.timeline, plan)
+        _undo_in_metadata_table(txn, present, target.requested_time, rollback)
         facts = load_plan_facts(ref, target)
         endings.append(facts.ending)
         end_target(txn, target, facts, facts.ending, rollback)
@@ -244,6 +249,15 @@ def _undo_and_publish(ref: TableRef, attempt: Attempt) -> RolledBack:
         tuple(sorted(deleted)),
         ending=endings[-1],
     )
+
+
+def _undo_in_metadata_table(
+    txn: Txn, ref: TableRef, target: InstantTime, rollback: InstantTime
+) -> None:
+    """While the target is pending still: once it is gone, what it wrote there would count."""
+    if recorded_partitions(ref.properties):
+        where, root = load_metadata_properties(ref.env).timeline, whole_path(ref, "").rstrip("/")
+        roll_back_delta_commit(txn, where, target, rollback=rollback, root=root)
 
 
 def _read_plan(ref: TableRef, rollback: Instant) -> RollbackPlan:

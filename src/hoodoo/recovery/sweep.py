@@ -19,7 +19,9 @@ from hoodoo.format import json_object
 from hoodoo.format.completion import decode_final, encode_final
 from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
-from hoodoo.model.instant import InstantTime, State
+from hoodoo.model.files import LogFile, parse_data_file
+from hoodoo.model.instant import Action, InstantTime, State
+from hoodoo.model.names import parse_instant
 from hoodoo.model.paths import PartitionPath
 from hoodoo.recovery.files import find_files, load_announced_paths
 from hoodoo.recovery.traces import Traces
@@ -180,6 +182,7 @@ def _look_where_noted(facts: _Facts, entry: ObjectInfo, other: list[str]) -> Ite
     if found is None or found.state is State.ABORTED:
         places = map(PartitionPath, note.partitions)
         deleted = delete_files(env, find_files(env, note.instant, places))
+        other += delete_files(env, find_metadata_files(facts.traces, note.instant))
     if note.rounds + 1 < _ROUNDS:
         env.storage.put(entry.path, json_object.encode(replace(note, rounds=note.rounds + 1)))
     else:
@@ -254,6 +257,34 @@ def _find_old_paths(facts: _Facts) -> Iterator[str]:
     for entry in traces.probes:
         if facts.is_old(entry):
             yield entry.path
+    yield from _find_late_delta_commits(facts)
+
+
+def find_metadata_files(traces: Traces, instant: InstantTime) -> list[str]:
+    """What an instant that was rolled back has in the metadata table: it came late."""
+    return [path for path in traces.metadata_table if _made_in_metadata_table(path) == instant]
+
+
+def _made_in_metadata_table(path: str) -> InstantTime | None:
+    directory, _, name = path.rpartition("/")
+    state = parse_instant(name, layout=2)
+    if state is not None:
+        is_commit = state.action is Action.DELTA_COMMIT
+        return state.requested_time if is_commit else None
+    file = parse_data_file(PartitionPath(directory), name, 0)
+    return file.name.instant_time if isinstance(file, LogFile) else None
+
+
+def _find_late_delta_commits(facts: _Facts) -> Iterator[str]:
+    """Completed files of a first try in the gate that landed after those of a later one."""
+    found: dict[InstantTime, list[tuple[InstantTime, str]]] = {}
+    for path in facts.traces.metadata_table:
+        state = parse_instant(path.rpartition("/")[2], layout=2)
+        if state is not None and state.is_completed and state.action is Action.DELTA_COMMIT:
+            found.setdefault(state.requested_time, []).append((state.ended_at, path))
+    for time, files in found.items():
+        if len(files) > 1 and facts.is_settled(time):
+            yield from (path for _, path in sorted(files)[:-1])
 
 
 def _is_aborted(traces: Traces, time: InstantTime) -> bool:

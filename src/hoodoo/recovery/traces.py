@@ -39,6 +39,8 @@ class Traces:
     staged: Sequence[ObjectInfo]
     group_locks: Sequence[ObjectInfo]
     probes: Sequence[ObjectInfo]
+    metadata_table: Sequence[str]
+    """Paths of everything in the metadata table."""
     latest_ms: int
     """The newest modification time of all: the store's clock is not behind it."""
 
@@ -62,6 +64,7 @@ def load_traces(env: Env, where: TimelinePaths) -> Traces:
         staged=_select_directory(entries, paths.STAGED),
         group_locks=_select_directory(entries, paths.GROUP_LOCKS),
         probes=_select_directory(entries, paths.PROBES),
+        metadata_table=[e.path for e in _select_directory(entries, paths.METADATA_TABLE)],
         latest_ms=max((entry.modified_ms for entry in entries), default=0),
     )
 

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from hoodoo.concurrency.gate import publish
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import FAILED_WRITES, FailedWrites
@@ -25,6 +27,8 @@ from hoodoo.errors import (
     PlanInProgress,
     UnusablePath,
 )
+from hoodoo.format.schema import with_meta_fields, without_meta_fields
+from hoodoo.metadata.recorder import Recorder
 from hoodoo.model.commit import CleanMetadata, CleanPartitionMetadata
 from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.paths import PARTITION_METADATA, PartitionPath, join
@@ -35,6 +39,8 @@ from hoodoo.services.clean_plan import drop_spared, file_name
 from hoodoo.services.pending import OwnedPlan, find_plans, own_plan, schedule
 from hoodoo.table.listing import data_files
 from hoodoo.table.ref import TableRef
+from hoodoo.table.schema import resolve_schema
+from hoodoo.table.snapshot import take_snapshot
 from hoodoo.table.strays import delete_files
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline.load import instant_path
@@ -168,15 +174,24 @@ def _run(ref: TableRef, engine: Engine, owned: OwnedPlan) -> CleanerPlan:
     deletions = [Deletion(ref.env, *each) for each in _list_deletions(plan)]
     engine.map(delete_files_of_partition, deletions)
 
+    recorder = Recorder(ref.env, ref.config, engine, lambda: _load_schema(ref), epoch=owned.epoch)
+
     def prepare_metadata() -> CleanMetadata:
-        reopen_for_writing(ref)
+        present = reopen_for_writing(ref)
         deserted = _delete_partitions(txn, ref, plan)
         took_ms = int((ref.env.clock.monotonic() - started) * 1000)
-        return _make_metadata(owned.attempt.instant, plan, deserted, took_ms)
+        metadata = _make_metadata(owned.attempt.instant, plan, deserted, took_ms)
+        recorder.record_clean(txn, present.properties, owned.time, metadata)
+        return metadata
 
     with transaction(ref, "clean") as txn:
         publish(txn, owned.attempt, prepare_metadata)
     return plan
+
+
+def _load_schema(ref: TableRef) -> pa.Schema:
+    schema = resolve_schema(ref, ref.load_timeline()) or take_snapshot(ref).schema
+    return with_meta_fields(without_meta_fields(schema))
 
 
 def delete_files_of_partition(deletion: Deletion) -> None:

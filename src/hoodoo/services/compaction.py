@@ -23,7 +23,7 @@ from hoodoo.model.instant import Action, Instant, InstantTime, to_wall_ms
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.plan import CompactionOperation, CompactionPlan
 from hoodoo.model.plan_terms import PlanTerms
-from hoodoo.model.slices import Visibility
+from hoodoo.model.slices import EVERYTHING, Visibility
 from hoodoo.model.table import TableType
 from hoodoo.rows import merge
 from hoodoo.services.compaction_plan import SinceCompaction, is_due, plan_compaction
@@ -175,6 +175,8 @@ def read_slice_of_plan(context: WriteContext, slice_: FileSlice) -> SliceRead:
     """How to read a slice all of whose logs count."""
     times = {log.name.instant_time for log in slice_.logs}
     visibility = Visibility({time: time for time in times})
+    if context.ref.properties.has_appended_logs:  # blocks are of other instants than in the name
+        visibility = EVERYTHING
     return SliceRead(context.ref.env, slice_, context.read_rule, visibility)
 
 

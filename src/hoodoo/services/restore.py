@@ -21,6 +21,8 @@ from hoodoo.engine.engine import Engine
 from hoodoo.env import Env
 from hoodoo.errors import CommitUnknown, FormatError, InputError, NotFound, TimelineError
 from hoodoo.format import json_object
+from hoodoo.metadata.metadata_table import has_metadata_table
+from hoodoo.metadata.recorder import Recorder
 from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
 from hoodoo.model.commit import (
@@ -32,10 +34,17 @@ from hoodoo.model.commit import (
     RollbackPartitionMetadata,
 )
 from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.names import parse_log_file
 from hoodoo.model.paths import PartitionPath
 from hoodoo.model.plan import CleanerPlan, RestorePlan
 from hoodoo.recovery.files import find_files, find_partitions, load_announced_paths, whole_path
 from hoodoo.recovery.recover import finish_decision, roll_back_dead
+from hoodoo.services.metadata_table import (
+    drop_narrow_indexes,
+    list_stored,
+    load_schema,
+    take_back_in_metadata_table,
+)
 from hoodoo.services.pending import OwnedPlan, find_plans, own_plan, schedule
 from hoodoo.services.restore_plan import EMPTY_TABLE, RestoreFacts, find_previous, plan_restore
 from hoodoo.table.ref import TableRef
@@ -109,6 +118,7 @@ def _restore(
 
     def build(timeline: Timeline) -> RestorePlan:
         plan = plan_restore(load_facts(ref, timeline, choose(timeline)))
+        _refuse_appended(ref, timeline, plan)
         if not wait:
             _refuse_young(ref, timeline, plan)
         return plan
@@ -213,11 +223,22 @@ def _run(
     if not isinstance(plan, RestorePlan):
         path = instant_path(ref.properties.timeline, owned.attempt.instant)
         raise FormatError("no plan of a restore", source=path)
+    drop_narrow_indexes(ref)
     undone = {info: _undo(ref, engine, owned.attempt, info) for info in plan.instants_to_rollback}
+    recorder = Recorder(
+        *(ref.env, ref.config, engine),
+        lambda: load_schema(ref, txn.timeline),
+        epoch=owned.epoch,
+    )
 
     def prepare_metadata() -> RestoreMetadata:
         took_ms = int((ref.env.clock.monotonic() - started) * 1000)
-        return _make_metadata(ref, owned.attempt.instant, undone, took_ms)
+        metadata = _make_metadata(ref, owned.attempt.instant, undone, took_ms)
+        present = ref.reopen()
+        if has_metadata_table(present.properties):
+            stored = list_stored(ref, txn.timeline)
+            recorder.record_restore(txn, present.properties, owned.time, stored)
+        return metadata
 
     with transaction(ref, "restore") as txn:
         publish(txn, owned.attempt, prepare_metadata)
@@ -228,7 +249,8 @@ def _undo(ref: TableRef, engine: Engine, attempt: Attempt, info: InstantInfo) ->
     """Take one instant back; one that is gone already was taken back by an earlier attempt.
 
     Order: the time passes in which it could come back; note of its partitions, also for later
-    sweeps; completed file, through the head; data files; inflight and requested file; markers.
+    sweeps; completed file, through the head; data files; what it wrote to the metadata table;
+    inflight and requested file; markers.
     Crash: it is completed, or pending with a note; or it is gone.
     """
     env, time = ref.env, InstantTime(info.commit_time)
@@ -244,6 +266,7 @@ def _undo(ref: TableRef, engine: Engine, attempt: Attempt, info: InstantInfo) ->
     removals = [Removal(env, time, partition) for partition in partitions]
     deleted = set().union(*engine.map(delete_files_of_instant, removals))
     with transaction(ref, "restore") as txn:
+        take_back_in_metadata_table(txn, ref, time)
         for action in Action:
             if action.completed_as is instant.action.completed_as:
                 transitions.remove(txn, Instant(time, action, State.INFLIGHT))
@@ -284,6 +307,26 @@ def _wait_until_settled(ref: TableRef, instant: Instant) -> None:
     while (left_ms := _unsettled_ms(ref, instant)) > 0:
         log.info("restore_waits time=%s seconds=%.0f", instant.requested_time, left_ms / 1000)
         ref.env.clock.sleep(left_ms / 1000)
+
+
+def _refuse_appended(ref: TableRef, timeline: Timeline, plan: RestorePlan) -> None:
+    """Rows that were appended to the log file of another commit cannot be taken back.
+
+    Only tables that were upgraded from version 6 have such files.
+    """
+    if not ref.properties.has_appended_logs:
+        return
+    for info in plan.instants_to_rollback:
+        instant = timeline.commits.find(info.commit_time)
+        if instant is None:
+            continue
+        for _, stat in read_commit(ref.env, ref.properties.timeline, instant).stats():
+            name = parse_log_file((stat.path or "").rpartition("/")[2])
+            if name is not None and name.instant_time != instant.requested_time:
+                raise TimelineError(
+                    f"commit {instant.requested_time} cannot be taken back: it was written before "
+                    f"the table was upgraded, into a log file of several commits, {stat.path}"
+                )
 
 
 def _refuse_young(ref: TableRef, timeline: Timeline, plan: RestorePlan) -> None:

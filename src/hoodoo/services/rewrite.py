@@ -35,6 +35,7 @@ from hoodoo.errors import (
 from hoodoo.format.completion import Completion, Digest
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields, without_meta_fields
 from hoodoo.format.timeline import Metadata
+from hoodoo.metadata.recorder import Recorder
 from hoodoo.model import paths
 from hoodoo.model.commit import (
     SCHEMA_KEY,
@@ -194,7 +195,7 @@ def _write_and_commit(run: _Run[T]) -> tuple[Instant, Sequence[WriteStat]]:
     heartbeat.phase = "finalize"
     stats = list(finalize(ref.env, owned.time, stats, epoch=owned.epoch, repeats=True))
     heartbeat.phase = "commit"
-    return _commit(run, stats, context.schema_json), stats
+    return _commit(run, stats, context), stats
 
 
 def _count_from(run: _Run[T], *, total: int) -> Callable[[int], None] | None:
@@ -257,17 +258,21 @@ def _load_schema(ref: TableRef) -> pa.Schema:
     return schema
 
 
-def _commit(run: _Run[T], stats: Sequence[WriteStat], schema_json: str) -> Instant:
+def _commit(run: _Run[T], stats: Sequence[WriteStat], context: WriteContext) -> Instant:
     """Publish through the gate. A plan that yields looks for writes in progress as well."""
     ref, owned, service = run.ref, run.owned, run.service
-    metadata = _metadata(ref, owned, service, stats, schema_json)
+    metadata = _metadata(ref, owned, service, stats, context.schema_json)
+    schema = with_meta_fields(context.schema)
+    recorder = Recorder(ref.env, ref.config, run.engine, lambda: schema, stats, owned.epoch)
+    recorder.prepare(ref.properties)
     mine = Mine(owned.time, service.kind, collect_touches(metadata))
     strategy = strategy_of(ref, owned)
 
     def prepare_metadata() -> CommitMetadata:
-        reopen_for_writing(ref)
+        present = reopen_for_writing(ref)
         planned_on = txn.timeline.ended_until(owned.time)
         check_conflicts(txn, ref, mine, planned_on=planned_on, strategy=strategy)
+        recorder.record_commit(txn, present.properties, owned.time, metadata)
         return metadata
 
     locks_left = _LOCKS

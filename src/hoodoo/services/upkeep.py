@@ -24,12 +24,14 @@ from hoodoo.errors import (
     WriteConflict,
     WriterAlive,
 )
+from hoodoo.metadata.metadata_table import has_metadata_table
 from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.recovery.cancel import cancel_overdue, cancel_requested
 from hoodoo.recovery.recover import Recovered, recover
 from hoodoo.recovery.rollback import RolledBack
 from hoodoo.services.archive import archive, is_archive_due, is_batch_due
 from hoodoo.services.clean import clean, is_clean_due
+from hoodoo.services.metadata_table import compact_metadata_table, is_compaction_due
 from hoodoo.services.pending import find_idle_plans, find_plans
 from hoodoo.services.planned import PLANNED_SERVICES, PlannedService, Switches
 from hoodoo.services.rewrite import ServiceResult
@@ -100,7 +102,8 @@ def upkeep_after(ref: TableRef, engine: Engine) -> list[Upkeep]:
 
     The write is committed, whatever comes of this. Where nothing is due it costs one listing, and
     nothing where all is switched off.
-    Order: requested cancels, compaction, log compaction, clustering, clean, archive.
+    Order: requested cancels, compaction, log compaction, clustering, clean, compaction of the
+    metadata table, archive.
     Crash: that of the service; the next writer, or `run_due`, goes on.
     """
     steps = _choose_steps(ref)
@@ -126,6 +129,8 @@ def _choose_steps(ref: TableRef) -> dict[str, Step]:
             steps[service.action.value] = _plan_and_run(service, switches)
     if config.get(CLEAN_AUTOMATIC):
         steps["clean"] = _clean
+    if has_metadata_table(ref.properties):
+        steps["metadata"] = _compact_metadata
     if config.get(ARCHIVE_AUTOMATIC):
         steps["archive"] = _archive_batch
     return {"cancel": _cancel_requested, **steps} if steps else {}
@@ -149,6 +154,8 @@ def run_due(
     steps = {"recover": _recover, "cancel": _cancel, **planned}
     if ref.config.get(CLEAN_AUTOMATIC):
         steps["clean"] = _clean
+    if has_metadata_table(ref.properties):
+        steps["metadata"] = _compact_metadata
     if ref.config.get(ARCHIVE_AUTOMATIC):
         steps["archive"] = _archive
     yield from _take_steps(visit, steps)
@@ -232,6 +239,14 @@ def describe_result(done: ServiceResult) -> str:
         return f"{done.action} {done.instant} was completed by someone else"
     adopted = f", {done.adopted} adopted from an earlier attempt" if done.adopted else ""
     return f"{done.action} {done.instant}: {done.stats.files} files written{adopted}"
+
+
+def _compact_metadata(visit: _Visit) -> Iterator[Upkeep]:
+    if not is_compaction_due(visit.ref):
+        return
+    time = compact_metadata_table(visit.ref)
+    if time is not None:
+        yield Upkeep("metadata", Outcome.DONE, f"compacted the metadata table at {time}", time)
 
 
 def _clean(visit: _Visit) -> Iterator[Upkeep]:

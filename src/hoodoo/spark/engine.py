@@ -14,6 +14,7 @@ from hoodoo.engine.engine import Item, Repeatable, Result, Sized
 from hoodoo.engine.local import LocalEngine
 from hoodoo.engine.stop import Stop
 from hoodoo.errors import HoodooError
+from hoodoo.spark.first_error import watch_for_errors
 from hoodoo.spark.packing import pack
 from hoodoo.spark.session import (
     check_session,
@@ -63,13 +64,17 @@ class SparkEngine:
         if len(sizes) == len(items) and sum(sizes) <= self._here_bytes:
             here = [_attempted(item, _HERE) for item in items]
             return LocalEngine().map(task, here, stop=stop, done=done)
+        stop = stop or Stop()
         with stoppable_jobs(self._spark, stop):
-            results = self._map_in_tasks(task, items)
+            results = self._map_in_tasks(task, items, stop)
         if done is not None:
             done(len(items))
         return results
 
-    def _map_in_tasks(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    def _map_in_tasks(
+        self, task: Callable[[Item], Result], items: Sequence[Item], stop: Stop
+    ) -> list[Result]:
+        """The first item that fails ends the job, by `stop`."""
         context, packed = self._spark.sparkContext, [pickle.dumps(item) for item in items]
         large = {n: context.broadcast(p) for n, p in enumerate(packed) if len(p) > _BROADCAST_BYTES}
         sizes = [_size(item) + len(data) for item, data in zip(items, packed, strict=True)]
@@ -78,12 +83,16 @@ class SparkEngine:
             for positions in pack(sizes, at_least=context.defaultParallelism)
         ]
 
+        errors = watch_for_errors(context, stop)
+
         def run(group: list[tuple[int, bytes]]) -> list[tuple[int, Result | HoodooError]]:
             outcomes: list[tuple[int, Result | HoodooError]] = []
             for number, data in group:
                 item = pickle.loads(large[number].value if number in large else data)
-                outcomes.append((number, _outcome(task, item)))
-                if isinstance(outcomes[-1][1], HoodooError):
+                outcome = _outcome(task, item)
+                outcomes.append((number, outcome))
+                if isinstance(outcome, HoodooError):
+                    errors.add(outcome)
                     break
             return outcomes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from hoodoo.errors import (
     Unsupported,
 )
 
+_CANCEL_AGAIN_S = 0.1
 _DESCRIPTION = "spark.job.description"
 _RAISED = re.compile(r"^hoodoo\.errors\.(\w+): (.*)$", re.MULTILINE)
 _PLAIN: Mapping[str, type[HoodooError]] = {
@@ -65,20 +67,32 @@ def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
 def stoppable_jobs(spark: SparkSession, stop: Stop | None) -> Iterator[None]:
     """Jobs of this block are cancelled once their end is requested, and fail with that error.
 
-    By a tag of their own: the job group is the user's.
+    By a tag of their own: the job group is the user's. A job that Spark does not know yet cannot be
+    cancelled, so that is done again and again until the block is left.
     """
     if stop is None:
         yield
         return
     context, tag = spark.sparkContext, f"hoodoo-{uuid.uuid4()}"
+    is_left = threading.Event()
+
+    def cancel_jobs() -> None:
+        while not is_left.is_set():
+            context.cancelJobsWithTag(tag)
+            is_left.wait(_CANCEL_AGAIN_S)
+
+    def begin_to_cancel() -> None:
+        threading.Thread(target=cancel_jobs, daemon=True).start()
+
     context.addJobTag(tag)
     try:
-        with stop.calling(lambda: context.cancelJobsWithTag(tag)):
+        with stop.calling(begin_to_cancel):
             yield
     except HoodooError:
         stop.check()
         raise
     finally:
+        is_left.set()
         context.removeJobTag(tag)
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Process, SystemIds
-from hoodoo.errors import HoodooError, InputError
+from hoodoo.errors import HoodooError, InputError, TaskStopped
 from hoodoo.model.stats import WriteStat
 from hoodoo.services.upkeep import upkeep_after
 from hoodoo.spark.columns import OWN
@@ -65,10 +65,11 @@ class AppendWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit what all tasks wrote, or nothing."""
         parts = [message for message in messages if isinstance(message, Part)]
-        for part in parts:
-            if part.error is not None:
-                self.abort(messages)
-                raise part.error
+        errors = [part.error for part in parts if part.error is not None]
+        if errors:
+            self.abort(messages)
+            # Some may only tell that another task failed.
+            raise next((e for e in errors if not isinstance(e, TaskStopped)), errors[0])
         write, engine = self._here(), LocalEngine()
         commit_detached(write, [s for part in parts for s in part.stats], engine)
         upkeep_after(write.ref, engine)

@@ -75,8 +75,8 @@ def slice_reads(snapshot: Snapshot, rule: ReadRule, slices: Sequence[FileSlice])
 
 
 def _relevant(snapshot: Snapshot, slice_: FileSlice) -> Visibility:
-    """What a task must know of the timeline: of newer versions, only its own log files."""
-    if not snapshot.ref.properties.version.slices_by_completion:
+    """What a task must know of the timeline: only its own log files, if one commit wrote each."""
+    if snapshot.ref.properties.has_appended_logs:
         return snapshot.visibility
     times = {log.name.instant_time for log in slice_.logs}
     return Visibility({time: time for time in times})

@@ -86,7 +86,7 @@ def build_read_rule(
         keys=properties.keys,
         merge=properties.merge,
         has_meta_fields=properties.populates_meta_fields,
-        tolerates_cut_logs=properties.version.appends_to_logs,
+        tolerates_cut_logs=properties.has_appended_logs,
         schema=schema,
         columns=columns,
         filter=filter,

@@ -56,6 +56,13 @@ class TableRef:
             )
         if present.raw == self.properties.raw:
             return self
+        return self._with(present)
+
+    def open_again(self) -> TableRef:
+        """The table with its properties as they are now, whatever has changed."""
+        return self._with(load_properties(self.env))
+
+    def _with(self, present: TableProperties) -> TableRef:
         return TableRef(self.env, present, self.options.over(present.raw), self.options)
 
 

@@ -13,7 +13,9 @@ from hoodoo.config.table import (
     TIMESTAMP_TYPE,
 )
 from hoodoo.errors import Unsupported
+from hoodoo.metadata.metadata_table import PROPERTIES as METADATA_PROPERTIES
 from hoodoo.model.keys import KeyGenerator
+from hoodoo.model.metadata_table import WRITABLE_PARTITIONS
 from hoodoo.storage import probe_conditions
 from hoodoo.table.ref import TableRef
 
@@ -39,11 +41,16 @@ def refuse_unwritable(ref: TableRef) -> None:
             "upgrade the table to version 9 first"
         )
     metadata = (*properties.metadata_partitions, *properties.metadata_partitions_inflight)
-    if metadata:
+    unknown = [partition for partition in metadata if partition not in WRITABLE_PARTITIONS]
+    if unknown:
         raise Unsupported(
-            "the table has a metadata table "
-            f"(hoodie.table.metadata.partitions={','.join(metadata)}), which hoodoo does not "
-            "write yet: a commit that skips it would be invisible to every reader"
+            f"the table has indexes that hoodoo does not write yet ({', '.join(unknown)}), and a "
+            "commit that skips them would make them wrong; drop them with Apache Hudi (DROP INDEX)"
+        )
+    if metadata and not ref.env.storage.exists(METADATA_PROPERTIES):
+        raise Unsupported(
+            "the metadata table that hoodie.table.metadata.partitions names is not there; readers "
+            "that trust the property see no rows: take it out, or restore the metadata table"
         )
     if not properties.merge.is_ours:
         raise Unsupported(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hoodoo.env import Env
-from hoodoo.errors import FormatError, NotFound, Unsupported, naming
+from hoodoo.errors import FormatError, NotFound, naming
 from hoodoo.format import lsm
+from hoodoo.format.archived_log import decode_archive, parse_archive_name
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import manifest_name, parse_history_file, parse_manifest
 from hoodoo.model.paths import HISTORY_VERSION, TimelinePaths
@@ -17,11 +18,14 @@ def load_history(
     env: Env, paths: TimelinePaths, *, since: InstantTime | None = None
 ) -> list[lsm.ArchivedInstant]:
     """Archived instants by requested time; `since` leaves out files of older instants only."""
-    if paths.layout == 1:
-        if any(True for _ in env.storage.list(paths.history)):
-            raise Unsupported("the archived timeline of table version 6 is not read")
-        return []
     archived: dict[tuple[str, str], lsm.ArchivedInstant] = {}
+    if paths.layout == 1:
+        for path in archive_files(env, paths):
+            for instant in read_archive(env, path):
+                # As on the active timeline of this layout, the requested time stands in.
+                plain = replace(instant, completion_time=None)
+                archived[instant.requested_time, instant.action.value] = plain
+        return sorted(archived.values(), key=lambda instant: instant.requested_time)
     for name in _live_files(env, paths):
         parts = parse_history_file(name)
         if parts is None:
@@ -34,6 +38,23 @@ def load_history(
             for instant in lsm.decode_instants(data):
                 archived[instant.requested_time, instant.action.value] = instant
     return sorted(archived.values(), key=lambda instant: instant.requested_time)
+
+
+def archive_files(env: Env, paths: TimelinePaths) -> list[str]:
+    """The archived timeline of layout 1, oldest file first."""
+    numbered = []
+    for entry in env.storage.list(paths.history):
+        number = parse_archive_name(entry.path.rpartition("/")[2])
+        if number is not None:
+            numbered.append((number, entry.path))
+    return [path for _, path in sorted(numbered)]
+
+
+def read_archive(env: Env, path: str) -> list[lsm.ArchivedInstant]:
+    """The instants in one file of the archived timeline of layout 1."""
+    data = env.storage.read(path)
+    with naming(path):
+        return decode_archive(data)
 
 
 def newest_archived(env: Env, paths: TimelinePaths) -> InstantTime | None:

@@ -20,13 +20,14 @@ class Timeline:
     def of(cls, instants: Iterable[Instant]) -> Timeline:
         """Collapse the files of each instant into one instant.
 
-        A compaction completes as a commit, so actions are compared by what they complete as.
+        A compaction completes as a commit, so actions are compared by what they complete as. Of
+        several completed files, of which all but one came late, the last one counts.
         """
         highest: dict[tuple[InstantTime, Action], Instant] = {}
         for instant in instants:
             key = (instant.requested_time, instant.action.completed_as)
             known = highest.get(key)
-            if known is None or instant.state.rank > known.state.rank:
+            if known is None or _progress(instant) > _progress(known):
                 highest[key] = instant
         ordered = sorted(highest.values(), key=lambda i: (i.requested_time, i.action.value))
         return cls(tuple(ordered))
@@ -117,3 +118,7 @@ class Timeline:
         """What a reader of this timeline sees; `start` is that of the whole active timeline."""
         completions = {i.requested_time: i.ended_at for i in self.completed}
         return Visibility(completions, archived_before=start, until=until)
+
+
+def _progress(instant: Instant) -> tuple[int, str]:
+    return instant.state.rank, instant.completion_time or ""

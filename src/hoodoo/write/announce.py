@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from hoodoo.concurrency.markers import announce
-from hoodoo.errors import CommitFailed, NotFound, StorageError
+from hoodoo.errors import NotFound, StorageError, TaskStopped
 from hoodoo.model import paths
 from hoodoo.model.files import FileGroupId, parse_data_file
 from hoodoo.model.names import MarkerName
@@ -19,7 +19,7 @@ def announce_files(
 ) -> None:
     """Tell of files that are about to be made, then look whether others are at the same groups.
 
-    `number` is that of `markers.announce`. Raises `EarlyConflict`, and `CommitFailed` if another
+    `number` is that of `markers.announce`. Raises `EarlyConflict`, and `TaskStopped` if another
     task of the write has failed.
     Order: stop note, where the write has one; markers; those of others.
     """
@@ -56,10 +56,10 @@ def leave_stop_note(context: WriteContext, reason: str) -> None:
 
 
 def refuse_stopped(context: WriteContext) -> None:
-    """Fail if another task of the write has. Raises `CommitFailed`."""
+    """Fail if another task of the write has. Raises `TaskStopped`."""
     try:
         reason = context.ref.env.storage.read(paths.stop(context.requested_time))
     except NotFound:
         return
     text = reason.decode(errors="replace")
-    raise CommitFailed(f"another task of instant {context.requested_time} failed: {text}")
+    raise TaskStopped(f"another task of instant {context.requested_time} failed: {text}")

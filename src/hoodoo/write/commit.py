@@ -12,7 +12,8 @@ from hoodoo.concurrency.rebase import rebase_schema
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import LeaseLost, NoSuchTable, TableChanged, Unsupported
-from hoodoo.format.schema import avro_from_arrow, without_meta_fields
+from hoodoo.format.schema import avro_from_arrow, with_meta_fields, without_meta_fields
+from hoodoo.metadata.recorder import Recorder
 from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
 from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.model.stats import WriteStat, by_partition
@@ -70,23 +71,30 @@ def commit(
     Keys that others may have inserted meanwhile are looked for outside the lock, and inside it
     only if others do not stop to come.
 
-    Order: that of `gate.publish`; inside it, properties, conflicts, schema and new keys are
-    checked.
+    Order: what the metadata table needs to know of the files; that of `gate.publish`; inside it,
+    properties, conflicts, schema and new keys are checked, then the metadata table is written.
     Crash: before the head is taken nothing is visible; after it the write is committed.
     """
     assignment, mine = begun.assignment, begun.assignment.describe_result(begun.time, stats)
     # What needs no lock is done before it is taken.
     planned_schema = _planned_schema_json(ref, assignment)
     guard = KeyGuard(ref, assignment, begun.time, stats, engine)
+    epoch = begun.attempt.heartbeat.body.epoch
+    recorder = Recorder(
+        *(ref.env, ref.config, engine, lambda: with_meta_fields(assignment.schema), stats, epoch)
+    )
+    recorder.prepare(ref.properties)
 
     others: list[Other] = []
 
     def prepare_metadata() -> CommitMetadata:
-        _refuse_changed(ref)
+        present = _refuse_changed(ref)
         others[:] = check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
         schema = rebase_schema(mine, schema_json, others, planned_on=planned_schema)
         guard.refuse_collisions(others)
-        return _metadata(ref, begun, stats, schema)
+        metadata = _metadata(ref, begun, stats, schema)
+        recorder.record_commit(txn, present.properties, begun.time, metadata)
+        return metadata
 
     locks_left = _LOCKS
     unseen: Sequence[Other] = ()
@@ -109,10 +117,10 @@ def commit(
                 raise
 
 
-def _refuse_changed(ref: TableRef) -> None:
-    """Fail if the table has become one that this write does not fit. Raises `TableChanged`."""
+def _refuse_changed(ref: TableRef) -> TableRef:
+    """The table as it is now, if this write fits it still. Raises `TableChanged`."""
     try:
-        reopen_for_writing(ref)
+        return reopen_for_writing(ref)
     except (NoSuchTable, Unsupported) as error:
         raise TableChanged(f"the table was changed while it was written to: {error}") from error
 

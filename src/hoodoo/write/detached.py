@@ -19,7 +19,14 @@ from hoodoo.concurrency.resume import resume
 from hoodoo.config.tasks import SORT_MODE, SortMode
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
 from hoodoo.engine.engine import Engine
-from hoodoo.errors import CommitUnknown, HeartbeatLost, HoodooError, StorageError, Unsupported
+from hoodoo.errors import (
+    CommitUnknown,
+    HeartbeatLost,
+    HoodooError,
+    StorageError,
+    TaskStopped,
+    Unsupported,
+)
 from hoodoo.index import index_of
 from hoodoo.model import paths
 from hoodoo.model.attempt import HeartbeatBody
@@ -119,7 +126,7 @@ def write_rows(
     try:
         prepared = (_prepare_batch(write.context, batch) for batch in batches if batch.num_rows)
         return write_stream(StreamTask(write.context, number, attempt), prepared)
-    except StorageError:  # Spark tries again
+    except (StorageError, TaskStopped):  # Spark tries again; there is a note
         raise
     except HoodooError as error:
         leave_stop_note(write.context, str(error))

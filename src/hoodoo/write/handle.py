@@ -107,6 +107,8 @@ def run_handle(task: HandleTask) -> tuple[WriteStat, ...]:
     def make() -> HandleOutput:
         clock = task.context.ref.env.clock
         started = clock.monotonic()
+        if task.context.early is not None:  # a conflict is found before anything is read or merged
+            outputs.announce(_first_file(task))
         stats = _make(task, outputs)
         took_ms = int((clock.monotonic() - started) * 1000)
         runtime = _runtime(task.write.kind, took_ms)

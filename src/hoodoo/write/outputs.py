@@ -55,13 +55,18 @@ class Outputs:
         self, partition: PartitionPath, name: BaseFileName | LogFileName, kind: MarkerKind
     ) -> WriteStream:
         """A new file to write to, once others can find it, should this writer die over it."""
-        context, marker = self.context, MarkerName(join(partition, str(name)), kind)
-        if marker != self._announced:
-            number = 1 + self.index * _BATCHES_OF_A_HANDLE + len(self._streams)
-            announce_files(context, [marker], number=number)
-        stream = context.ref.env.storage.open_write(marker.data_file)
+        marker = MarkerName(join(partition, str(name)), kind)
+        self.announce(marker)
+        stream = self.context.ref.env.storage.open_write(marker.data_file)
         self._streams[marker.data_file] = stream
         return stream
+
+    def announce(self, marker: MarkerName) -> None:
+        """Tell of a file that will be opened next, unless that is done. Raises `EarlyConflict`."""
+        if marker != self._announced:
+            number = 1 + self.index * _BATCHES_OF_A_HANDLE + len(self._streams)
+            announce_files(self.context, [marker], number=number)
+            self._announced = marker
 
     def ensure_partition(self, partition: PartitionPath) -> None:
         """Mark a directory as a partition: Apache Hudi finds them so when it lists directories."""

@@ -74,7 +74,7 @@ def decode_data(block: Block, *, columns: Sequence[str] | None = None) -> pa.Tab
     if block.type is BlockType.PARQUET_DATA:
         return _decode_parquet(block, columns)
     if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
-        rows = avro_rows.decode_records(_avro_records(block), block.schema_json)
+        rows = avro_rows.decode_records(avro_records(block), block.schema_json)
         return (
             rows if columns is None else rows.select([c for c in columns if c in rows.column_names])
         )
@@ -94,7 +94,7 @@ def _decode_parquet(block: Block, columns: Sequence[str] | None) -> pa.Table:
     return rows.replace_schema_metadata(None)
 
 
-def _avro_records(block: Block) -> list[memoryview]:
+def avro_records(block: Block) -> list[memoryview]:
     """The Avro binary of each record."""
     content = memoryview(block.content)
     if len(content) < _HEAD.size:

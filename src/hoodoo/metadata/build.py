@@ -1,0 +1,170 @@
+"""Making a metadata table, and filling its partitions.
+
+Nothing of it is read before the table's properties name the partition, so what a crash leaves is
+invisible; whoever builds next removes it. A partition is filled by a commit of its own, whose time
+comes before all that a clock can show: such a commit counts whatever the table's timeline says.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow as pa
+
+from hoodoo.format import partition_metadata
+from hoodoo.format import properties as codec
+from hoodoo.format import timeline as timeline_codec
+from hoodoo.format.log import encode_first_log
+from hoodoo.format.partition_metadata import PartitionMetadata
+from hoodoo.metadata.delta_commits import (
+    begin,
+    create,
+    list_states,
+    make_commit_metadata,
+    state_path,
+)
+from hoodoo.metadata.key_changes import split_by_file_group
+from hoodoo.metadata.log_writer import encode_base
+from hoodoo.metadata.merge import Batch
+from hoodoo.metadata.metadata_table import PROPERTIES
+from hoodoo.model.commit import OperationType
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.metadata_table import SOLO_TIME, file_group_id
+from hoodoo.model.names import BaseFileName, LogFileName, WriteToken
+from hoodoo.model.paths import (
+    METADATA_TABLE,
+    PARTITION_METADATA,
+    PLACEHOLDER,
+    PartitionPath,
+    TimelinePaths,
+    join,
+)
+from hoodoo.model.stats import WriteStat
+from hoodoo.model.table import TableProperties
+from hoodoo.timeline.resolve_unknown import delete_surely
+from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.txn import Txn, new_time
+
+log = logging.getLogger("hoodoo.metadata")
+
+_TOKEN = WriteToken("0-0-0")
+_EXTENSION = ".hfile"
+
+
+def make_metadata_table(txn: Txn, properties: TableProperties) -> TimelinePaths:
+    """Make a metadata table without partitions; where its timeline is.
+
+    Needs: a Txn, and that the table's properties name no partition of it.
+    Order: what an earlier try left is deleted; placeholder in the timeline; properties.
+    Crash: a directory that nobody looks at.
+    """
+    for entry in list(txn.env.storage.list(METADATA_TABLE, recursive=True)):
+        txn.fence.ensure()
+        delete_surely(txn.env, entry.path)
+    inner = TimelinePaths.of(2, zone=properties.timeline.zone)
+    where = TimelinePaths(
+        inner.layout,
+        join(METADATA_TABLE, inner.active),
+        join(METADATA_TABLE, inner.history),
+        inner.zone,
+    )
+    create(txn, join(where.active, PLACEHOLDER), b"")
+    create(txn, PROPERTIES, _encode_properties(properties, txn.env.clock.now_ms()))
+    return where
+
+
+def _encode_properties(properties: TableProperties, now_ms: int) -> bytes:
+    version = str(properties.version.value)
+    raw = {
+        "hoodie.table.name": f"{properties.name}_metadata",
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": version,
+        "hoodie.table.initial.version": version,
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.timeline.path": "timeline",
+        "hoodie.timeline.history.path": "history",
+        "hoodie.archivelog.folder": "history",
+        "hoodie.table.base.file.format": "HFILE",
+        "hoodie.table.recordkey.fields": "key",
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+        "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+        "hoodie.record.merge.mode": "CUSTOM",
+        "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+    }
+    raw[codec.CHECKSUM_KEY] = str(codec.checksum(raw))
+    return codec.serialise(raw, comment=codec.saved_at(now_ms), at_ms=now_ms)
+
+
+def fill_partition(
+    txn: Txn, where: TimelinePaths, partition: str, entries: pa.Table, *, file_groups: int
+) -> None:
+    """Make a partition with these entries.
+
+    Needs: a Txn, and that the table's properties do not name the partition.
+    Order: what an earlier try left is deleted; requested and inflight file; partition metadata; an
+    empty log file for each file group, so that there are as many as keys are spread over; base
+    files; completed file.
+    Crash: files of a partition that nobody looks at.
+    """
+    states = _drop_leftovers(txn, where, partition)
+    time = _first_free(states)
+    begin(txn, where, time)
+    directory = join(METADATA_TABLE, partition)
+    made = PartitionMetadata.of(PartitionPath(partition), made_by=time)
+    now_ms = txn.env.clock.now_ms()
+    create(txn, join(directory, PARTITION_METADATA), partition_metadata.encode(made, at_ms=now_ms))
+    for number in range(file_groups):
+        name = LogFileName(file_group_id(partition, number), time, 1, _TOKEN)
+        create(txn, join(directory, str(name)), encode_first_log(time))
+    stats = []
+    for number, own in split_by_file_group(partition, Batch(entries), file_groups).items():
+        assert own.entries is not None
+        file_id = file_group_id(partition, number)
+        base = BaseFileName(file_id, _TOKEN, time, _EXTENSION)
+        data = encode_base(partition, own.entries, created_ms=now_ms, name=None)
+        create(txn, join(directory, str(base)), data)
+        stats.append(describe_base(partition, base, own.entries.num_rows, len(data)))
+    newest = Timeline.of(states).newest_time
+    completed = Instant(time, Action.DELTA_COMMIT, State.COMPLETED, new_time(txn, after=newest))
+    metadata = make_commit_metadata(stats, OperationType.BULK_INSERT_PREPPED)
+    create(txn, state_path(where, completed), timeline_codec.encode(metadata))
+    log.info("partition_filled partition=%s entries=%d", partition, entries.num_rows)
+
+
+def _drop_leftovers(txn: Txn, where: TimelinePaths, partition: str) -> list[Instant]:
+    """Delete what an earlier try at filling a partition left; the states that stay."""
+    for entry in list(txn.env.storage.list(join(METADATA_TABLE, partition))):
+        txn.fence.ensure()
+        delete_surely(txn.env, entry.path)
+    states = list_states(txn.env, where)
+    done = {state.requested_time for state in states if state.is_completed}
+    left = [
+        state
+        for state in states
+        if state.requested_time.startswith(SOLO_TIME) and state.requested_time not in done
+    ]
+    for state in sorted(left, key=lambda each: -each.state.rank):
+        txn.fence.ensure()
+        delete_surely(txn.env, state_path(where, state))
+    return [state for state in states if state not in left]
+
+
+def _first_free(states: list[Instant]) -> InstantTime:
+    taken = {state.requested_time for state in states}
+    times = (InstantTime(f"{number:017d}") for number in range(len(taken) + 1))
+    return next(time for time in times if time not in taken)
+
+
+def describe_base(partition: str, name: BaseFileName, entries: int, size_bytes: int) -> WriteStat:
+    """What a commit says of a base file that it wrote."""
+    return WriteStat(
+        file_id=name.file_id,
+        path=join(partition, str(name)),
+        num_writes=entries,
+        num_inserts=entries,
+        total_write_bytes=size_bytes,
+        file_size_in_bytes=size_bytes,
+        partition_path=PartitionPath(partition),
+    )

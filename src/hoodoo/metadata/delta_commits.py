@@ -1,0 +1,322 @@
+"""Delta commits of a metadata table: one for each action of the table that it is about.
+
+A delta commit has the time of its action T, and is written inside the commit gate, before the head
+decides about T. Readers count it only if T is not pending on the table's own timeline. So the
+head decides about both, and what a crash leaves here is invisible until T is rolled back, or is
+tried again: then the old delta commit is removed first, because statistics add up.
+
+Whatever is created here is sent only while the lock surely covers it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from hoodoo.env import Env
+from hoodoo.errors import AlreadyExists, FormatError
+from hoodoo.format import timeline as codec
+from hoodoo.format.metadata.schema import schema_json
+from hoodoo.metadata.key_changes import split_by_file_group
+from hoodoo.metadata.log_writer import encode_log
+from hoodoo.metadata.merge import Batch
+from hoodoo.model.commit import (
+    SCHEMA_KEY,
+    CommitMetadata,
+    InstantInfo,
+    OperationType,
+    RollbackMetadata,
+    RollbackPartitionMetadata,
+)
+from hoodoo.model.files import BaseFile, DataFile, LogFile, made_by, parse_data_file
+from hoodoo.model.instant import Action, Instant, InstantTime, State, to_wall_ms
+from hoodoo.model.names import FileId, LogFileName, WriteToken, instant_name
+from hoodoo.model.paths import METADATA_TABLE, PartitionPath, TimelinePaths, join
+from hoodoo.model.plan import RollbackPlan, RollbackRequest
+from hoodoo.model.stats import WriteStat
+from hoodoo.timeline.load import parse_states
+from hoodoo.timeline.resolve_unknown import create_once, delete_surely
+from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.txn import Txn, new_time
+
+log = logging.getLogger("hoodoo.metadata")
+
+EXTRA = {SCHEMA_KEY: schema_json(meta_fields=False)}
+"""What commits of a metadata table note beside their write stats."""
+
+
+def write_delta_commit(
+    txn: Txn,
+    where: TimelinePaths,
+    time: InstantTime,
+    changes: Mapping[str, Batch],
+    *,
+    epoch: int = 1,
+) -> None:
+    """Write what an action of the table changes, by partition; it counts once the action does.
+
+    Needs: a Txn, on whose timeline `time` is pending. `where` is the metadata table's timeline.
+    Order: timeline listed, and an earlier try of this very action removed; requested and inflight
+    file; log files; completed file.
+    Crash: a delta commit of a pending action, in whatever state: nobody reads it, and whoever
+    rolls the action back, or tries it again, removes it.
+    """
+    states = list_states(txn.env, where)
+    if any(state.requested_time == time for state in states):
+        remove_delta_commit(txn, where, time, states)
+        states = [state for state in states if state.requested_time != time]
+    begin(txn, where, time, OperationType.UPSERT_PREPPED)
+    token = WriteToken(f"0-{epoch}-0")
+    stats: list[WriteStat] = []
+    for partition, batch in changes.items():
+        stats += _write_logs(txn, partition, batch, time, token)
+    newest = Timeline.of(states).newest_time
+    completed = Instant(
+        time,
+        Action.DELTA_COMMIT,
+        State.COMPLETED,
+        new_time(txn, after=max(filter(None, (time, newest)))),
+    )
+    metadata = make_commit_metadata(stats, OperationType.UPSERT_PREPPED)
+    create(txn, state_path(where, completed), codec.encode(metadata))
+    log.info("delta_commit time=%s files=%d", time, len(stats))
+
+
+def _write_logs(
+    txn: Txn, partition: str, batch: Batch, time: InstantTime, token: WriteToken
+) -> Iterator[WriteStat]:
+    groups = list_groups(txn.env, partition)
+    for number, own in split_by_file_group(partition, batch, len(groups)).items():
+        name = LogFileName(groups[number], time, 1, token)
+        data = encode_log(partition, own, instant_time=time, created_ms=to_wall_ms(time))
+        create(txn, join(METADATA_TABLE, partition, str(name)), data)
+        written = own.entries.num_rows if own.entries is not None else 0
+        yield WriteStat(
+            file_id=groups[number],
+            path=join(partition, str(name)),
+            prev_commit=time,
+            num_writes=written,
+            num_update_writes=written,
+            num_deletes=len(own.deleted) if own.deleted is not None else 0,
+            total_write_bytes=len(data),
+            file_size_in_bytes=len(data),
+            partition_path=PartitionPath(partition),
+            log_version=1,
+            log_offset=0,
+            base_file="",
+            log_files=(str(name),),
+        )
+
+
+def begin(
+    txn: Txn, where: TimelinePaths, time: InstantTime, operation: OperationType | None = None
+) -> None:
+    """Requested and inflight file of a delta commit; those of a first one say nothing."""
+    metadata = CommitMetadata(operation_type=operation) if operation else None
+    for state, content in ((State.REQUESTED, None), (State.INFLIGHT, metadata)):
+        path = state_path(where, Instant(time, Action.DELTA_COMMIT, state))
+        create(txn, path, codec.encode(content) if content is not None else b"")
+
+
+def make_commit_metadata(stats: Sequence[WriteStat], operation: OperationType) -> CommitMetadata:
+    """What a completed commit of a metadata table says."""
+    grouped: dict[PartitionPath, list[WriteStat]] = {}
+    for stat in stats:
+        assert stat.partition_path is not None
+        grouped.setdefault(stat.partition_path, []).append(stat)
+    return CommitMetadata(
+        partition_to_write_stats={one: tuple(members) for one, members in grouped.items()},
+        compacted=operation is OperationType.COMPACT,
+        extra_metadata=EXTRA,
+        operation_type=operation,
+    )
+
+
+# -- taking back --------------------------------------------------------------------------------
+
+
+def remove_delta_commit(
+    txn: Txn, where: TimelinePaths, time: InstantTime, states: Sequence[Instant]
+) -> list[str]:
+    """Take a delta commit away, whatever there is of it; the paths of its log files.
+
+    Needs: a Txn, and that its action is pending on the table's timeline, or rolled back.
+    Order: completed file, so that no reader counts it; log files; inflight and requested file.
+    Crash: a pending delta commit; whoever comes next does the same.
+    """
+    own = [state for state in states if state.requested_time == time]
+    own = [state for state in own if state.action.completed_as is Action.DELTA_COMMIT]
+    for state in sorted(own, key=lambda each: -each.state.rank):
+        if state.is_completed:
+            _delete(txn, state_path(where, state))
+    logs = find_logs(txn.env, time)
+    for path in logs:
+        _delete(txn, path)
+    for state in sorted(own, key=lambda each: -each.state.rank):
+        if state.is_pending:
+            _delete(txn, state_path(where, state))
+    log.info("delta_commit_removed time=%s files=%d", time, len(logs))
+    return logs
+
+
+def take_back_delta_commit(txn: Txn, where: TimelinePaths, time: InstantTime) -> bool:
+    """Undo what a commit wrote that a restore takes back; false if that was compacted already.
+
+    Needs: a Txn, and that the commit is pending again.
+    Order: that of `remove_delta_commit`.
+    """
+    states = list_states(txn.env, where)
+    timeline = Timeline.of(states)
+    found = timeline.find(time, Action.DELTA_COMMIT)
+    if found is None:
+        return True
+    compactions = [i for i in timeline.completed if i.action.completed_as is Action.COMMIT]
+    if any(found.is_completed and found.ended_at < i.requested_time for i in compactions):
+        return False
+    remove_delta_commit(txn, where, time, states)
+    return True
+
+
+def roll_back_delta_commit(
+    txn: Txn, where: TimelinePaths, time: InstantTime, *, rollback: InstantTime, root: str
+) -> None:
+    """Undo what an action wrote here, under the time of the rollback of the action.
+
+    Needs: a Txn, and a rollback of `time` that is decided; `time` is pending still. `root` is what
+    plans put before paths.
+    Order: nothing, if the action has not come here; else rollback requested and inflight; that of
+    `remove_delta_commit`; rollback completed.
+    Crash: the rollback of the table is pending, and whoever carries it on does the same.
+    """
+    states = list_states(txn.env, where)
+    mine = Timeline.of(states).find(rollback, Action.ROLLBACK)
+    has_target = any(
+        state.requested_time == time and state.action is Action.DELTA_COMMIT for state in states
+    )
+    if not has_target and (mine is None or mine.is_completed):
+        return
+    info = InstantInfo(commit_time=time, action=Action.DELTA_COMMIT.value)
+    logs = find_logs(txn.env, time)
+    pending = Instant(rollback, Action.ROLLBACK, State.REQUESTED)
+    plan = RollbackPlan(
+        instant_to_rollback=info,
+        rollback_requests=tuple(_make_request(root, path) for path in logs),
+    )
+    with suppress(AlreadyExists):
+        create(txn, state_path(where, pending), codec.encode(plan))
+    with suppress(AlreadyExists):
+        create(txn, state_path(where, replace(pending, state=State.INFLIGHT)), b"")
+    remove_delta_commit(txn, where, time, states)
+    if mine is not None and mine.is_completed:
+        return
+    newest = Timeline.of(states).newest_time
+    completed = replace(
+        pending,
+        state=State.COMPLETED,
+        completion_time=new_time(txn, after=max(filter(None, (rollback, newest)))),
+    )
+    metadata = _describe_rollback(rollback, info, logs, root)
+    create(txn, state_path(where, completed), codec.encode(metadata))
+
+
+def _make_request(root: str, path: str) -> RollbackRequest:
+    return RollbackRequest(
+        partition_path=_partition_of(path),
+        file_id=FileId(""),
+        latest_base_instant="",
+        files_to_be_deleted=(join(root, path),),
+        log_blocks_to_be_deleted={},
+    )
+
+
+def _describe_rollback(
+    rollback: InstantTime, info: InstantInfo, logs: Sequence[str], root: str
+) -> RollbackMetadata:
+    by_partition: dict[PartitionPath, list[str]] = {}
+    for path in logs:
+        by_partition.setdefault(_partition_of(path), []).append(join(root, path))
+    return RollbackMetadata(
+        start_rollback_time=rollback,
+        time_taken_in_millis=0,
+        total_files_deleted=len(logs),
+        commits_rollback=(info.commit_time,),
+        partition_metadata={
+            partition: RollbackPartitionMetadata(
+                partition_path=partition,
+                success_delete_files=tuple(files),
+                rollback_log_files={},
+                log_files_from_failed_commit={},
+            )
+            for partition, files in by_partition.items()
+        },
+        instants_rollback=(info,),
+    )
+
+
+def _partition_of(path: str) -> PartitionPath:
+    return PartitionPath(path.split("/")[-2])
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def state_path(where: TimelinePaths, instant: Instant) -> str:
+    """Where the file of an instant of the metadata table is."""
+    return f"{where.active}/{instant_name(instant, layout=where.layout)}"
+
+
+def list_states(env: Env, where: TimelinePaths) -> list[Instant]:
+    """Every file of the metadata table's timeline."""
+    return parse_states(env.storage.list(where.active), where)
+
+
+def list_partition(env: Env, partition: str) -> list[DataFile]:
+    """Every data file of a partition of the metadata table, of whichever instant."""
+    directory = PartitionPath(join(METADATA_TABLE, partition))
+    found = (
+        parse_data_file(directory, entry.path.rpartition("/")[2], entry.size_bytes)
+        for entry in env.storage.list(directory)
+    )
+    return [file for file in found if file is not None]
+
+
+def list_groups(env: Env, partition: str) -> list[FileId]:
+    """The file groups of a partition, sorted: a key's hash tells the place of its group here."""
+    groups = sorted({file.name.file_id for file in list_partition(env, partition)})
+    if not groups:
+        source = join(METADATA_TABLE, partition)
+        raise FormatError("this part of the metadata table has no files", source=source)
+    return groups
+
+
+def find_logs(env: Env, time: InstantTime) -> list[str]:
+    """Paths of the log files of an instant, in every partition of the metadata table."""
+    found = []
+    for partition in env.storage.list_directories(METADATA_TABLE):
+        if not partition.startswith("."):
+            files = list_partition(env, partition)
+            found += [f.path for f in files if isinstance(f, LogFile) and made_by(f) == time]
+    return found
+
+
+def find_bases(env: Env, time: InstantTime) -> list[str]:
+    """Paths of the base files of an instant, in every partition of the metadata table."""
+    found = []
+    for partition in env.storage.list_directories(METADATA_TABLE):
+        if not partition.startswith("."):
+            files = list_partition(env, partition)
+            found += [f.path for f in files if isinstance(f, BaseFile) and made_by(f) == time]
+    return found
+
+
+def create(txn: Txn, path: str, data: bytes) -> None:
+    """Make a file while the lock surely covers that; nothing is sent later."""
+    txn.fence.ensure()
+    create_once(txn.env, path, data, within_s=txn.fence.budget_s())
+
+
+def _delete(txn: Txn, path: str) -> None:
+    txn.fence.ensure()
+    delete_surely(txn.env, path)

@@ -1,0 +1,358 @@
+"""The life of a metadata table: it is made, gets partitions, and is compacted.
+
+All of it happens under the table's lock: a partition is built by what the table has then, and is
+used from the moment that the table's properties name it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+
+from hoodoo.concurrency.gate import change_properties
+from hoodoo.concurrency.liveness import default_expiry_ms, store_time_ms
+from hoodoo.concurrency.transaction import transaction
+from hoodoo.config.metadata import COMPACT_COMMITS, INDEX_BLOOM_FILTERS, INDEX_COLUMN_STATS
+from hoodoo.config.table import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT
+from hoodoo.config.upkeep import HISTORY_BATCH, HISTORY_FILE_BYTES, MANIFESTS_RETAINED
+from hoodoo.engine.engine import Engine
+from hoodoo.errors import FormatError, InputError, NotFound, naming
+from hoodoo.format.index_definitions import define_column_stats
+from hoodoo.format.schema import with_meta_fields, without_meta_fields
+from hoodoo.metadata.build import fill_partition, make_metadata_table
+from hoodoo.metadata.compact import (
+    count_since_compaction,
+    find_last_compaction,
+    find_pending_compactions,
+    find_undecided,
+    plan_compaction,
+    run_compaction,
+)
+from hoodoo.metadata.delta_commits import (
+    list_states,
+    remove_delta_commit,
+    state_path,
+    take_back_delta_commit,
+)
+from hoodoo.metadata.file_changes import file_changes
+from hoodoo.metadata.file_facts import gather_facts
+from hoodoo.metadata.log_writer import empty_entries
+from hoodoo.metadata.metadata_table import (
+    MetadataTable,
+    has_metadata_table,
+    load_metadata_properties,
+    open_metadata_table,
+)
+from hoodoo.metadata.recorder import (
+    DEFINITIONS_PATH_KEY,
+    INDEX_DEFINITIONS,
+    NO_COLUMNS,
+    load_indexed_columns,
+    recorded_partitions,
+)
+from hoodoo.metadata.retention import archive_timeline, clean_up, remove_pending_compaction
+from hoodoo.metadata.table_changes import index_changes
+from hoodoo.model.commit import RestoreMetadata, RollbackMetadata
+from hoodoo.model.files import made_by
+from hoodoo.model.instant import Action, Instant, InstantTime
+from hoodoo.model.metadata_table import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILE_GROUPS,
+    FILES,
+    PARTITION_STATS,
+    SOLO_TIME,
+)
+from hoodoo.model.paths import METADATA_TABLE, PartitionPath, TimelinePaths, join
+from hoodoo.table.listing import DirectoryLister
+from hoodoo.table.ref import TableRef
+from hoodoo.table.schema import resolve_schema
+from hoodoo.table.snapshot import take_snapshot
+from hoodoo.table.writable import reopen_for_writing
+from hoodoo.timeline.history_writer import HistoryRules
+from hoodoo.timeline.load import load_timeline, read_metadata
+from hoodoo.timeline.resolve_unknown import delete_surely
+from hoodoo.timeline.timeline import Timeline
+from hoodoo.timeline.txn import Txn
+
+log = logging.getLogger("hoodoo.services")
+
+Stored = Mapping[PartitionPath, Mapping[str, int]]
+"""Data files of completed instants, with their sizes, by partition."""
+
+_EXPIRIES = 2
+
+
+def chosen_partitions(ref: TableRef) -> tuple[str, ...]:
+    """The partitions that a new table's metadata table gets, by its options."""
+    chosen = [FILES]
+    if ref.config.get(INDEX_COLUMN_STATS):
+        chosen.append(COLUMN_STATS)
+        if ref.properties.keys.is_partitioned:
+            chosen.append(PARTITION_STATS)
+    if ref.config.get(INDEX_BLOOM_FILTERS):
+        chosen.append(BLOOM_FILTERS)
+    return tuple(chosen)
+
+
+def create_index(ref: TableRef, engine: Engine, *partitions: str) -> TableRef:
+    """Give the metadata table these partitions, and the table a metadata table if it has none.
+
+    Those that are there already stay as they are. The table as it is then is returned.
+    Order: lock; for each partition, `files` first: that of `fill_partition`; then the table's
+    properties, by a decision of the head. If anybody decides meanwhile, all is built anew.
+    Crash: before the head, files that nobody reads; the next one to come here removes them.
+    """
+    for partition in partitions:
+        if partition not in FILE_GROUPS:
+            raise InputError(f"no index {partition!r}; there are {', '.join(sorted(FILE_GROUPS))}")
+        if partition == PARTITION_STATS and not ref.properties.keys.is_partitioned:
+            raise InputError("a table without partitions has no statistics of partitions")
+    with transaction(ref, "index") as txn:
+        present = reopen_for_writing(ref)
+        if set(partitions) <= set(present.properties.metadata_partitions):
+            return present
+        change_properties(txn, lambda: _build(txn, ref, engine, partitions))
+    return ref.reopen()
+
+
+def _build(
+    txn: Txn, ref: TableRef, engine: Engine, partitions: Sequence[str]
+) -> dict[str, str | None]:
+    """Fill partitions by what the table of the Txn has; what its properties then say."""
+    ref = reopen_for_writing(ref)
+    known = set(ref.properties.metadata_partitions)
+    changes: dict[str, str | None] = {}
+    if FILES in known:
+        where = load_metadata_properties(ref.env).timeline
+    else:
+        known = set()
+        where = make_metadata_table(txn, ref.properties)
+    missing = [p for p in dict.fromkeys((FILES, *partitions)) if p not in known]
+    stored = list_stored(ref, txn.timeline)
+    if COLUMN_STATS in missing:
+        changes[DEFINITIONS_PATH_KEY] = _define_columns(ref, txn.timeline)
+    for partition in missing:
+        entries = _make_entries(ref, engine, txn.timeline, partition, stored)
+        fill_partition(txn, where, partition, entries, file_groups=FILE_GROUPS[partition])
+    inflight = set(ref.properties.metadata_partitions_inflight) - set(missing)
+    return changes | {
+        METADATA_PARTITIONS.name: ",".join(sorted({*known, *missing})),
+        METADATA_PARTITIONS_INFLIGHT.name: ",".join(sorted(inflight)),
+    }
+
+
+def list_stored(ref: TableRef, timeline: Timeline) -> dict[PartitionPath, dict[str, int]]:
+    """The data files of completed instants, as directories have them."""
+    visibility = timeline.visibility(start=timeline.start)
+    stored: dict[PartitionPath, dict[str, int]] = {}
+    for file in DirectoryLister(ref.env, ref.properties.keys).files():
+        if visibility.sees(made_by(file)):
+            stored.setdefault(file.partition, {})[str(file.name)] = file.size_bytes
+    return stored
+
+
+def _make_entries(
+    ref: TableRef, engine: Engine, timeline: Timeline, partition: str, stored: Stored
+) -> pa.Table:
+    if partition == FILES:
+        entries = file_changes(stored).entries
+        assert entries is not None
+        return entries
+    columns = NO_COLUMNS
+    if partition in (COLUMN_STATS, PARTITION_STATS):
+        columns = load_indexed_columns(
+            ref.env, ref.config, ref.properties, load_schema(ref, timeline)
+        )
+    files = [(part, join(part, name)) for part, names in stored.items() for name in names]
+    facts = gather_facts(
+        ref.env, engine, files, columns.schema, wants_filters=partition == BLOOM_FILTERS
+    )
+    time = timeline.latest_commit.requested_time if timeline.latest_commit else SOLO_TIME
+    changes = index_changes([partition], InstantTime(time), facts, columns)
+    entries = changes[partition].entries if partition in changes else None
+    return entries if entries is not None else empty_entries(partition)
+
+
+def load_schema(ref: TableRef, timeline: Timeline) -> pa.Schema:
+    """The table's schema, with meta fields."""
+    schema = resolve_schema(ref, timeline)
+    if schema is None:
+        schema = take_snapshot(ref).schema
+    return with_meta_fields(without_meta_fields(schema))
+
+
+def _define_columns(ref: TableRef, timeline: Timeline) -> str:
+    """Say which columns have statistics, for whoever writes them later; where that is said."""
+    env, path = ref.env, ref.properties.raw.get(DEFINITIONS_PATH_KEY) or INDEX_DEFINITIONS
+    data: bytes | None = None
+    with suppress(NotFound):
+        data = env.storage.read(path)
+    schema = load_schema(ref, timeline)
+    columns = load_indexed_columns(env, ref.config, ref.properties, schema)
+    with naming(path):
+        env.storage.put(path, define_column_stats(data, tuple(columns.types)))
+    return path
+
+
+# -- restore ------------------------------------------------------------------------------------
+
+
+def drop_narrow_indexes(ref: TableRef) -> None:
+    """Take statistics of partitions out of use: what a restore brings back may lie beyond them.
+
+    Apache Hudi replaces them by those of the files that are current. They can be built again.
+    Order: the table's properties, by a decision of the head; then the files.
+    Crash: files that nobody reads; whoever builds the index again removes them.
+    """
+    if PARTITION_STATS not in recorded_partitions(ref.reopen().properties):
+        return
+    with transaction(ref, "restore") as txn:
+
+        def changes() -> dict[str, str | None]:
+            present = ref.reopen().properties
+            names = (
+                (METADATA_PARTITIONS.name, present.metadata_partitions),
+                (METADATA_PARTITIONS_INFLIGHT.name, present.metadata_partitions_inflight),
+            )
+            return {key: ",".join(p for p in own if p != PARTITION_STATS) for key, own in names}
+
+        change_properties(txn, changes)
+        for entry in list(ref.env.storage.list(join(METADATA_TABLE, PARTITION_STATS))):
+            txn.fence.ensure()
+            delete_surely(ref.env, entry.path)
+    log.warning("index_dropped index=%s reason=restore", PARTITION_STATS)
+
+
+def take_back_in_metadata_table(txn: Txn, ref: TableRef, time: InstantTime) -> None:
+    """Undo what a commit wrote to the metadata table, unless that was compacted.
+
+    Then the restore itself makes the listing right.
+    Needs: a Txn, and that the commit is pending again.
+    """
+    if recorded_partitions(ref.reopen().properties):
+        take_back_delta_commit(txn, load_metadata_properties(ref.env).timeline, time)
+
+
+# -- compaction ---------------------------------------------------------------------------------
+
+
+def is_compaction_due(ref: TableRef) -> bool:
+    """Whether the metadata table has had enough delta commits since its last compaction."""
+    try:
+        where = load_metadata_properties(ref.env).timeline
+    except FormatError:
+        return False
+    timeline = load_timeline(ref.env, where)
+    return count_since_compaction(timeline) >= ref.config.get(COMPACT_COMMITS)
+
+
+def compact_metadata_table(ref: TableRef, *, at_least: int | None = None) -> InstantTime | None:
+    """Compact the metadata table, if it had enough delta commits; None if there is no need.
+
+    Then files that no reader needs any more are deleted, and its timeline is archived.
+    Order: lock; what was rolled back, and came late, removed; head moved, so that whoever is in
+    the gate starts over, and ends later than the compaction; that of `run_compaction`, of
+    `clean_up`, of `archive_timeline`.
+    Crash: that of `run_compaction`.
+    """
+    ref = ref.reopen()
+    partitions = ref.properties.metadata_partitions
+    if not has_metadata_table(ref.properties):
+        return None
+    needed = ref.config.get(COMPACT_COMMITS) if at_least is None else at_least
+    with transaction(ref, "metadata compaction") as txn:
+        ref = reopen_for_writing(ref)
+        table = open_metadata_table(ref.env, txn.timeline)
+        _remove_late_commits(txn, ref, table)
+        if count_since_compaction(table.timeline) < needed or _is_blocked(txn, ref, table):
+            return None
+        change_properties(txn, {}, after=table.timeline.newest_time)
+        txn.reload()
+        table = open_metadata_table(ref.env, txn.timeline)
+        if _is_blocked(txn, ref, table):
+            return None
+        time = txn.head.latest
+        assert time is not None
+        run_compaction(txn, table, time, plan_compaction(table, partitions))
+        table = open_metadata_table(ref.env, txn.timeline)
+        clean_up(txn, table, partitions)
+        archive_timeline(txn, table, _rules(ref))
+    return time
+
+
+def _is_blocked(txn: Txn, ref: TableRef, table: MetadataTable) -> bool:
+    """Whether something must end first; a compaction that was cut off long ago is removed here."""
+    undecided = find_undecided(table.timeline, txn.timeline)
+    if undecided is not None:
+        log.info("metadata_compaction_waits instant=%s", undecided)
+        return True
+    pending = find_pending_compactions(table.timeline)
+    for instant in pending:
+        if not _is_old(ref, table.properties.timeline, instant):
+            log.info("metadata_compaction_waits compaction=%s", instant.requested_time)
+            return True
+        remove_pending_compaction(txn, table, instant)
+    return bool(pending)  # the next one finds it gone
+
+
+def _is_old(ref: TableRef, where: TimelinePaths, instant: Instant) -> bool:
+    try:
+        modified_ms = ref.env.storage.stat(state_path(where, instant)).modified_ms
+    except NotFound:
+        return False
+    return store_time_ms(ref.env) - modified_ms > _EXPIRIES * default_expiry_ms(ref)
+
+
+def _remove_late_commits(txn: Txn, ref: TableRef, table: MetadataTable) -> None:
+    """Remove delta commits whose action was rolled back before their last request came."""
+    start = txn.timeline.start
+    unknown = [
+        instant.requested_time
+        for instant in table.timeline.completed
+        if instant.action is Action.DELTA_COMMIT
+        and start is not None
+        and instant.requested_time >= start
+        and txn.timeline.find(instant.requested_time) is None
+    ]
+    if not unknown:
+        return
+    undone = set(_load_undone(ref, txn.timeline))
+    where = table.properties.timeline
+    for time in unknown:
+        if time in undone:
+            remove_delta_commit(txn, where, time, list_states(txn.env, where))
+
+
+def _load_undone(ref: TableRef, timeline: Timeline) -> Iterable[InstantTime]:
+    """What completed rollbacks and restores of the active timeline took back."""
+    for instant in timeline.completed:
+        if instant.action in (Action.ROLLBACK, Action.RESTORE):
+            match read_metadata(ref.env, ref.properties.timeline, instant):
+                case RollbackMetadata(commits_rollback=times):
+                    yield from map(InstantTime, times)
+                case RestoreMetadata(instants_to_rollback=times):
+                    yield from map(InstantTime, times)
+
+
+def find_archive_bound(ref: TableRef) -> Iterable[InstantTime]:
+    """From which instant on the table's timeline is needed, for the metadata table's sake.
+
+    Apache Hudi reads blocks of log files that the table's timeline knows: until they are compacted,
+    their instants stay.
+    """
+    if not has_metadata_table(ref.properties):
+        return
+    where = load_metadata_properties(ref.env).timeline
+    last = find_last_compaction(load_timeline(ref.env, where))
+    yield last.requested_time if last is not None else InstantTime("")
+
+
+def _rules(ref: TableRef) -> HistoryRules:
+    config = ref.config
+    return HistoryRules(
+        config.get(HISTORY_BATCH), config.get(HISTORY_FILE_BYTES), config.get(MANIFESTS_RETAINED)
+    )

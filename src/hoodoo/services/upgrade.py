@@ -1,0 +1,336 @@
+"""Upgrade: a table of version 6 or 8 becomes one of version 9.
+
+Everything new is written beside the old, and nobody looks there. Then one conditional replace of
+`hoodie.properties` makes it count. Only then the old goes. So at every moment the table is whole:
+of its old version, or of the new one.
+
+The replace is not a decision of the head: whoever came next would carry that out however late it
+is, and until then writers of the old version might have gone on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from hoodoo.concurrency.lock_protocol import Lock
+from hoodoo.concurrency.locks import hold_lock
+from hoodoo.config.resolve import Config
+from hoodoo.config.table import archive_folder
+from hoodoo.env import Env
+from hoodoo.errors import (
+    AlreadyExists,
+    PreconditionFailed,
+    TableChanged,
+    Unsupported,
+    UnsupportedVersion,
+)
+from hoodoo.format import json_object, lsm
+from hoodoo.format import properties as codec
+from hoodoo.format.archived_log import MERGE_PLAN, parse_archive_name
+from hoodoo.model import paths
+from hoodoo.model.instant import Action, InstantTime, State
+from hoodoo.model.names import HistoryFileName, manifest_name
+from hoodoo.model.table import TableVersion
+from hoodoo.services.upgrade_facts import NEW_TIMELINE, load_facts, load_old_files
+from hoodoo.services.upgrade_plan import PropertyChange, describe_changes, plan_upgrade
+from hoodoo.services.upgrade_properties import Changes, drop_metadata_table
+from hoodoo.services.upgrade_timeline import (
+    OldFile,
+    assign_completions,
+    choose_archived_completions,
+    is_clustering_plan,
+    new_content,
+    new_name,
+    parse_old_name,
+)
+from hoodoo.storage import probe_conditions
+from hoodoo.table.properties import decode_properties, load_properties, read_properties
+from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.timeline.history import archive_files, read_archive
+from hoodoo.timeline.resolve_unknown import create_once, delete_surely, replace_once
+from hoodoo.timeline.timeline import Timeline
+
+log = logging.getLogger("hoodoo.services")
+
+Progress = Callable[[int, int], None]
+"""Told how many files of the timeline are done, and of how many."""
+
+_NEW = TableVersion.NINE
+_INDEX_DEFINITIONS = ".hoodie/.index_defs"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """That the files in the place of the new timeline are ours."""
+
+    from_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """What an upgrade did, or would do."""
+
+    from_version: int
+    to_version: int
+    is_done: bool
+    """Whether anything was changed: not in a dry run, nor if there was nothing to do."""
+    changes: tuple[PropertyChange, ...] = ()
+    instants: int = 0
+    """Instants of the active timeline that are written anew."""
+    archives: int = 0
+    """Files of the archived timeline that are."""
+    dropped: tuple[str, ...] = ()
+    """Partitions of the metadata table, which is dropped."""
+    pending: tuple[str, ...] = ()
+    """Instants that stay pending: plans to be run, dead writes to be rolled back."""
+
+
+def upgrade(ref: TableRef, *, dry_run: bool = False, progress: Progress | None = None) -> Upgraded:
+    """Bring a table to version 9, or finish what was cut off.
+
+    Raises `WriterAlive`, `Unsupported`, `TimelineError`, `TableChanged`, `LockTimeout`; then the
+    table is of its old version, and whole.
+    Order: lock; facts; decision; note; metadata table out of the properties, then deleted; history,
+    then each file of the timeline, beside the old ones; properties replaced by condition; old files
+    deleted; note deleted.
+    Crash: before the properties are replaced: the old version, with files that nobody looks at.
+    After that: version 9, with old files that nobody looks at. Upgrading again goes on.
+    """
+    if dry_run:
+        return _look(ref.open_again())
+    probe_conditions(ref.env.storage)
+    with hold_lock(ref, "upgrade") as lock:
+        read_properties(ref.env)  # whoever died while replacing them left a backup
+        ref = ref.open_again()
+        if ref.properties.version is _NEW:
+            return replace(_look(ref), is_done=_remove_old(ref, lock))
+        plan = _look(ref)
+        _run(ref, lock, progress or _ignore)
+        _remove_old(ref, lock)
+    log.info("upgraded from=%d to=%d instants=%d", plan.from_version, _NEW.value, plan.instants)
+    return replace(plan, is_done=True)
+
+
+def open_old(uri: str, options: Mapping[str, object] | None = None) -> TableRef:
+    """The table to be upgraded; one whose version is too old or too new fails with advice."""
+    try:
+        return open_ref(uri, options)
+    except UnsupportedVersion as error:
+        raise Unsupported(_explain_version(error.version)) from None
+
+
+def _explain_version(number: object) -> str:
+    if isinstance(number, int) and number < TableVersion.SIX.value:
+        return f"table version {number}: let Apache Hudi 0.14 or 0.15 upgrade it to version 6 first"
+    if isinstance(number, int) and number < _NEW.value:
+        return f"table version {number} belongs to a release in between: upgrade with Apache Hudi"
+    return f"table version {number} is newer than hoodoo, which knows versions up to {_NEW.value}"
+
+
+def _look(ref: TableRef) -> Upgraded:
+    """What there is to do; fails as the upgrade would."""
+    properties = ref.properties
+    if properties.version is _NEW:
+        return Upgraded(_NEW.value, _NEW.value, is_done=False)
+    facts = load_facts(ref)
+    changes = plan_upgrade(facts)
+    is_old = properties.version.timeline_layout == 1
+    return Upgraded(
+        properties.version.value,
+        _NEW.value,
+        is_done=False,
+        changes=describe_changes(properties, changes),
+        instants=len(facts.timeline) if is_old else 0,
+        archives=len(archive_files(ref.env, properties.timeline)) if is_old else 0,
+        dropped=(*properties.metadata_partitions, *properties.metadata_partitions_inflight),
+        pending=tuple(str(instant) for instant in facts.timeline.pending),
+    )
+
+
+def _run(ref: TableRef, lock: Lock, progress: Progress) -> None:
+    env, is_old = ref.env, ref.properties.version.timeline_layout == 1
+    etag = env.storage.read_version(paths.PROPERTIES).etag
+    changes = plan_upgrade(load_facts(ref))
+    files = load_old_files(ref) if is_old else []
+    _leave_note(env, Note(ref.properties.version.value))
+    drops = drop_metadata_table(ref.properties)
+    if drops:
+        etag = _replace_properties(ref, lock, drops, etag)
+    _delete_directory(env, lock, paths.METADATA_TABLE)
+    if is_old:
+        _write_timeline(ref, lock, files, progress)
+        _refuse_moved(ref, files)
+    _replace_properties(ref, lock, changes, etag)
+
+
+def _refuse_moved(ref: TableRef, known: list[OldFile]) -> None:
+    """A writer that does not ask for our lock would lose what it wrote meanwhile."""
+    if load_old_files(ref) != known:
+        raise TableChanged(
+            f"the table at {ref.uri} was written while it was upgraded, by a writer that does not "
+            "use its lock: stop all writers, and upgrade again"
+        )
+
+
+def _leave_note(env: Env, note: Note) -> None:
+    try:
+        create_once(env, paths.UPGRADE, json_object.encode(note))
+    except AlreadyExists:
+        log.warning("upgrade_goes_on from=%d", note.from_version)
+
+
+def _replace_properties(ref: TableRef, lock: Lock, changes: Changes, etag: str) -> str:
+    """Put changed properties in the place of the version with this etag; the new etag.
+
+    Order: lock ensured; `hoodie.properties` replaced by condition.
+    """
+    env = ref.env
+    current = env.storage.read_version(paths.PROPERTIES)
+    raw = dict(decode_properties(current.data, source=paths.PROPERTIES).raw)
+    for key, value in changes.items():
+        raw.pop(key, None)
+        if value is not None:
+            raw[key] = value
+    raw[codec.CHECKSUM_KEY] = str(codec.checksum(raw))
+    data = codec.serialise(raw, comment=codec.updated_at(env.clock.now_ms()))
+    decode_properties(data, source=paths.PROPERTIES)  # what cannot be read is not written
+    lock.ensure()
+    try:
+        return replace_once(env, paths.PROPERTIES, data, if_match=etag)
+    except PreconditionFailed:
+        raise TableChanged(
+            f"the properties of {ref.uri} were changed while it was upgraded: upgrade again"
+        ) from None
+
+
+# -- the new timeline ----------------------------------------------------------------------------
+
+
+def _write_timeline(ref: TableRef, lock: Lock, files: list[OldFile], progress: Progress) -> None:
+    """Make the new timeline what it has to be, whatever an earlier attempt left there.
+
+    Order: history; instants, oldest first; then whatever else is there is deleted.
+    """
+    env = ref.env
+    there = {e.path for e in env.storage.list(NEW_TIMELINE.active, recursive=True)}
+    wanted: set[str] = set()
+    archives = archive_files(env, ref.properties.timeline)
+    total, done = len(archives) + len(files), 0
+    for path, data in _build_history(ref, archives, files):
+        wanted.add(path)
+        lock.ensure()
+        _write_beside(env, path, data, is_there=path in there)
+    progress(done := len(archives), total)
+    for path, data in _build_instants(env, files):
+        wanted.add(path)
+        lock.ensure()
+        _write_beside(env, path, data, is_there=path in there)
+        progress(done := done + 1, total)
+    for path in sorted(there - wanted):  # of an earlier attempt; the table has gone on since
+        lock.ensure()
+        delete_surely(env, path)
+
+
+def _write_beside(env: Env, path: str, data: bytes, *, is_there: bool) -> None:
+    if is_there:
+        if env.storage.read(path) == data:
+            return
+        delete_surely(env, path)
+    create_once(env, path, data)
+
+
+def _build_instants(env: Env, files: list[OldFile]) -> Iterator[tuple[str, bytes]]:
+    completions = assign_completions(files)
+    clusterings = frozenset(
+        file.instant.requested_time
+        for file in files
+        if (file.instant.action, file.instant.state) == (Action.REPLACE_COMMIT, State.REQUESTED)
+        and is_clustering_plan(env.storage.read(file.path))
+    )
+    for file in files:
+        name = new_name(file.instant, completions, clusterings)
+        data = new_content(file.instant, env.storage.read(file.path), clusterings)
+        yield f"{NEW_TIMELINE.active}/{name}", data
+
+
+def _build_history(
+    ref: TableRef, archives: list[str], files: list[OldFile]
+) -> Iterator[tuple[str, bytes]]:
+    """One file for each of the old archive, then a manifest, then its number."""
+    # Apache Hudi fails on a table whose timeline directory is not there; it ignores the file.
+    yield f"{NEW_TIMELINE.active}/{paths.PLACEHOLDER}", b""
+    timeline = Timeline.of(file.instant for file in files)
+    active = {(i.requested_time, i.action.completed_as) for i in timeline.completed}
+    seen: set[tuple[InstantTime, Action]] = set(active)
+    entries: list[lsm.ManifestEntry] = []
+    start = timeline.instants[0].requested_time if timeline.instants else None
+    for archive in archives:
+        found = [
+            each
+            for each in read_archive(ref.env, archive)
+            if (each.requested_time, each.action) not in seen
+        ]
+        if not found:
+            continue
+        seen |= {(each.requested_time, each.action) for each in found}
+        data = lsm.encode_instants(choose_archived_completions(found, start))
+        name = str(HistoryFileName(found[0].requested_time, found[-1].requested_time, 0))
+        entries.append(lsm.ManifestEntry(name, len(data)))
+        yield f"{NEW_TIMELINE.history}/{name}", data
+    if entries:
+        yield f"{NEW_TIMELINE.history}/{manifest_name(1)}", lsm.encode_manifest(entries)
+        yield f"{NEW_TIMELINE.history}/{paths.HISTORY_VERSION}", lsm.encode_version(1)
+
+
+# -- the old files -------------------------------------------------------------------------------
+
+
+def _remove_old(ref: TableRef, lock: Lock) -> bool:
+    """Delete what an upgrade leaves behind; whether there was anything.
+
+    Needs: version 9 in the properties, and the note.
+    Order: the timeline, oldest first; archive; definitions of dropped indexes; note.
+    Crash: files that nobody looks at; upgrading again goes on.
+    """
+    env = ref.env
+    if not env.storage.exists(paths.UPGRADE):
+        return False
+    old = [
+        (instant.requested_time, instant.state.rank, entry.path)
+        for entry in env.storage.list(paths.META)
+        if (instant := parse_old_name(entry.path.rpartition("/")[2])) is not None
+    ]
+    for _, _, path in sorted(old):
+        lock.ensure()
+        delete_surely(env, path)
+    present = load_properties(env)
+    for path in _find_archive(env, f"{paths.META}/{archive_folder(Config(present.raw))}"):
+        lock.ensure()
+        delete_surely(env, path)
+    if not present.metadata_partitions:
+        _delete_directory(env, lock, _INDEX_DEFINITIONS)
+    delete_surely(env, paths.UPGRADE)
+    return True
+
+
+def _find_archive(env: Env, folder: str) -> list[str]:
+    """Files of the archived timeline of layout 1, with their checksums; nothing else."""
+    found = []
+    for entry in env.storage.list(folder):
+        name = entry.path.rpartition("/")[2]
+        plain = name[1:].removesuffix(".crc") if name.endswith(".crc") else name
+        if parse_archive_name(plain) is not None or plain == MERGE_PLAN:
+            found.append(entry.path)
+    return found
+
+
+def _delete_directory(env: Env, lock: Lock, directory: str) -> None:
+    for entry in list(env.storage.list(directory, recursive=True)):
+        lock.ensure()
+        delete_surely(env, entry.path)
+
+
+def _ignore(done: int, total: int) -> None:
+    """Nobody looks."""

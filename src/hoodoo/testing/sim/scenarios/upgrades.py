@@ -1,0 +1,258 @@
+"""Upgrades of old tables: what readers see is the same at every moment, before, during and after.
+
+Whoever upgrades again after a crash finishes, and then the table can be written.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import ClassVar
+
+import pyarrow as pa
+
+from hoodoo.api import Table
+from hoodoo.engine.local import LocalEngine
+from hoodoo.env import Env, SystemClock, SystemIds
+from hoodoo.errors import HoodooError
+from hoodoo.model import paths
+from hoodoo.model.instant import InstantTime
+from hoodoo.model.names import parse_instant
+from hoodoo.storage.storage import Storage
+from hoodoo.table.create import create_table
+from hoodoo.table.ref import open_ref
+from hoodoo.testing.old_versions import make_version_6, make_version_8
+from hoodoo.testing.sim.faults import Crashed, Kind, Operation
+from hoodoo.testing.sim.scenario import Outcome, Scenario
+from hoodoo.testing.sim.seeded import Chances
+from hoodoo.testing.sim.stage import Settings, Violation
+from hoodoo.testing.sim.tables import EXPIRY_MS, IN_FLIGHT_MS, LEASE_MS, OPTIONS, SCHEMA
+from hoodoo.testing.sim.world import Action, Image, World
+
+_LOGS = {"hoodie.parquet.small.file.limit": 0}
+
+
+Rows = list[dict[str, object]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All that readers see of a table."""
+
+    latest: Rows
+    past: Mapping[InstantTime, Rows]
+    """As of each commit."""
+    changed: Mapping[InstantTime, Rows]
+    """Since the first of them."""
+    schema: pa.Schema
+
+
+_images: dict[str, tuple[Image, Reading]] = {}
+
+
+class Upgrade(Scenario):
+    """One who upgrades a table with a past."""
+
+    table_type: ClassVar[str] = "cow"
+    is_watched: ClassVar[bool] = False
+    """Whether the table is read after every change of the store."""
+    settings = Settings(in_flight_ms=IN_FLIGHT_MS)
+    chances = Chances(
+        {
+            **dict.fromkeys((Kind.CRASH_BEFORE, Kind.CRASH_AFTER, Kind.LOST_RESPONSE), 0.02),
+            **dict.fromkeys((Kind.PAUSE, Kind.STRAGGLER, Kind.SLOW_REQUEST), 0.02),
+        },
+        pause_ms=400_000,
+    )
+
+    def __init__(self) -> None:
+        self._is_upgraded = False
+
+    @abstractmethod
+    def age(self, storage: Storage) -> None:
+        """Make the table an old one."""
+
+    def actors(self) -> Mapping[str, Action]:
+        return {"operator": self._upgrade}
+
+    def setup(self, world: World) -> None:
+        env = Env(world.storage, SystemClock(), SystemIds())
+        if self.name not in _images:
+            world.do("founder", self._found)
+            self.age(world.storage)
+            world.pass_time(2 * EXPIRY_MS)
+            _images[self.name] = world.image(), self._read(env)
+        else:
+            world.load(_images[self.name][0])
+
+        def look(operation: Operation) -> None:
+            """Readers come at any moment, until rows are written."""
+            if not self._is_upgraded and operation.mutates and operation.path != paths.LOCK:
+                self._compare(env, f"after {operation.verb} {operation.path}")
+
+        if self.is_watched:
+            world.watch(look)
+
+    def _found(self, env: Env) -> None:
+        create_table(
+            env.storage.uri,
+            schema=SCHEMA,
+            record_key="id",
+            partition_by="part",
+            table_type=self.table_type,
+            env=env,
+        )
+        table = self._table(env)
+        for v, keys in enumerate((("a", "b"), ("b", "c"), ("a", "d"))):
+            table.upsert(_rows(v, *keys))
+
+    def _table(self, env: Env) -> Table:
+        options = {**OPTIONS, **_LOGS}
+        return Table(open_ref(env.storage.uri, options, env), LocalEngine(threads=1))
+
+    def _upgrade(self, env: Env) -> object:
+        return self._table(env).upgrade()
+
+    def _read(self, env: Env) -> Reading:
+        table = self._table(env)
+        times = [i.requested_time for i in table._ref.load_timeline().commits]
+        return Reading(
+            _sorted(table.to_arrow()),
+            {time: _sorted(table.to_arrow(as_of=time)) for time in times},
+            {time: _sorted(table.changes(since=time)) for time in times[:1]},
+            table.schema,
+        )
+
+    def _compare(self, env: Env, when: str) -> None:
+        try:
+            now = self._read(env)
+        except HoodooError as error:
+            raise Violation(f"{when}: the table cannot be read: {error}") from error
+        for part in fields(Reading):
+            seen = getattr(now, part.name)
+            before = getattr(_images[self.name][1], part.name)
+            if seen != before:
+                raise Violation(f"{when}: {part.name} is {seen} instead of {before}")
+
+    def check(self, world: World, outcome: Outcome) -> None:
+        for error in outcome.errors.values():
+            if not isinstance(error, HoodooError | Crashed | KeyboardInterrupt):
+                raise error
+        env = Env(world.storage, SystemClock(), SystemIds())
+        self._compare(env, "after all")
+        world.pass_time(EXPIRY_MS + LEASE_MS)
+        world.do("successor", self._upgrade)
+        self._compare(env, "after a second upgrade")
+        self._check_tidy(world)
+        self._is_upgraded = True
+        world.do("successor", lambda env: self._table(env).upsert(_rows(9, "a", "e")))
+        world.do("successor", lambda env: self._table(env).delete(["b"]))
+        rows = self._table(env).to_arrow(columns=["id", "v"]).sort_by("id").to_pylist()
+        if {row["id"]: row["v"] for row in rows} != {"a": 9, "c": 1, "d": 2, "e": 9}:
+            raise Violation(f"rows are wrong after two writes: {rows}")
+
+    def _check_tidy(self, world: World) -> None:
+        for entry in world.storage.list(paths.META, recursive=True):
+            directory, _, name = entry.path.rpartition("/")
+            is_old = directory == paths.META and parse_instant(name, layout=1) is not None
+            if is_old or entry.path == paths.UPGRADE or "/archived/" in entry.path:
+                raise Violation(f"{entry.path} is left")
+            if entry.path.startswith(f"{paths.METADATA_TABLE}/"):
+                raise Violation(f"{entry.path} is left of the metadata table")
+
+
+def _rows(v: int, *keys: str) -> pa.Table:
+    return pa.table([list(keys), ["p"] * len(keys), [v] * len(keys)], schema=SCHEMA)
+
+
+def _sorted(rows: pa.Table) -> Rows:
+    listed: Rows = rows.sort_by("id").to_pylist()
+    return listed
+
+
+def _list_metadata_table(storage: Storage) -> None:
+    """A metadata table that is named, and that nobody can read: an upgrade does not need it."""
+    text = storage.read(paths.PROPERTIES).decode()
+    storage.put(
+        paths.PROPERTIES, f"{text}hoodie.table.metadata.partitions.inflight=files\n".encode()
+    )
+    for name in ("hoodie.properties", "timeline/00000000000000000.deltacommit.requested"):
+        storage.create(f"{paths.METADATA_TABLE}/.hoodie/{name}", b"")
+
+
+class UpgradeSix(Upgrade):
+    """A copy-on-write table of version 6."""
+
+    name = "upgrade-6"
+
+    def age(self, storage: Storage) -> None:
+        """Version 6, with a metadata table."""
+        make_version_6(storage)
+        _list_metadata_table(storage)
+
+
+class UpgradeSixMor(Upgrade):
+    """A merge-on-read one, with logs; its oldest commit is archived."""
+
+    name = "upgrade-6-mor"
+    table_type = "mor"
+
+    def age(self, storage: Storage) -> None:
+        """Version 6, with an archive."""
+        make_version_6(storage, archived=1)
+
+
+class UpgradeEight(Upgrade):
+    """A table of version 8."""
+
+    name = "upgrade-8"
+    table_type = "mor"
+
+    def age(self, storage: Storage) -> None:
+        """Version 8, with a metadata table."""
+        make_version_8(storage)
+        _list_metadata_table(storage)
+
+
+class TwoUpgrades(UpgradeSix):
+    """Two who upgrade at the same time."""
+
+    name = "two-upgrades"
+    is_watched = True
+
+    def actors(self) -> Mapping[str, Action]:
+        return MappingProxyType({"one": self._upgrade, "two": self._upgrade})
+
+
+class WatchedSix(UpgradeSix):
+    """Readers look after every change of the store."""
+
+    name = "watched-upgrade-6"
+    is_watched = True
+
+
+class WatchedSixMor(UpgradeSixMor):
+    """The same of a merge-on-read table."""
+
+    name = "watched-upgrade-6-mor"
+    is_watched = True
+
+
+class WatchedEight(UpgradeEight):
+    """The same of a table of version 8."""
+
+    name = "watched-upgrade-8"
+    is_watched = True
+
+
+SCENARIOS = (
+    UpgradeSix,
+    UpgradeSixMor,
+    UpgradeEight,
+    TwoUpgrades,
+    WatchedSix,
+    WatchedSixMor,
+    WatchedEight,
+)
