@@ -97,3 +97,22 @@ def test_stage_runs_again(
     published = [event["path"] for event in write.faults.events("published", r"^part=")]
     assert sorted(published) == sorted(path for files in first for path in files)
     write.check_swept()
+
+
+def test_executors_announce_to_the_server_of_the_driver(
+    spark_driver: Driver, tmp_path: Path
+) -> None:
+    """Files of its numbers hold all markers: no executor had to write a batch of its own."""
+    write = WriteUnderFaults(tmp_path / "table", "cow", "upsert")
+    batched = {"hoodie.write.markers.type": "timeline_server_based"}
+    write.begin(spark_driver, Fault("held", "wait", "publish", write.files), **batched)
+    until("a task waits", lambda: write.faults.happened("held"), within_s=WITHIN_S)
+    (directory,) = (write.place / ".hoodie" / ".temp").iterdir()
+    numbers = {path.name for path in directory.iterdir() if path.name != "MARKERS.type"}
+    write.faults.release("held")
+    spark_driver.answer(within_s=WITHIN_S)
+
+    write.check_rows()
+    assert numbers
+    assert numbers <= {f"MARKERS{number}" for number in range(20)}
+    write.check_swept()
