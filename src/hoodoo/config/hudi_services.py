@@ -45,9 +45,7 @@ SERVICES: tuple[Rules, ...] = (
         "hoodie.metadata.index.secondary.enable",
     ),
     not_built("build of indexes beside writes", "hoodie.metadata.index.async"),
-    tuning(
-        "hoodie.metadata.index.partition.stats.enable hoodie.metadata.streaming.write.enabled",
-    ),
+    tuning("hoodie.metadata.", "index.partition.stats.enable streaming.write.enabled"),
     not_built(
         "index of that kind",
         "hoodie.datasource.write.secondarykey.column hoodie.metadata.index.drop",
