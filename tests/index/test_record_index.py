@@ -54,6 +54,11 @@ STEPS = [
 ]
 
 
+def own_messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What hoodoo has logged: libraries of other tests in this process log, too."""
+    return [r.getMessage() for r in caplog.records if r.name.startswith("hoodoo")]
+
+
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.WARNING, "hoodoo.index")
@@ -78,7 +83,7 @@ def test_every_key_is_where_a_read_of_all_files_finds_it(
     new = dict.fromkeys(["absent", "TXN-9999", ""], ("region=none", ""))
     assert found == {**located, **new}
     assert not [o.path for o in storage.operations if o.path.endswith(".parquet")]
-    assert not warnings.messages
+    assert not own_messages(warnings)
 
 
 @pytest.mark.parametrize("table", RECORD_INDEXED)
@@ -228,10 +233,10 @@ def test_without_a_record_index_files_are_searched(
 ) -> None:
     table = create(tmp_path / "t", "cow", {**INDEX, MOVES: "true"}, "ts")
     table.insert(arrow([("a", "x", 1, 1), ("b", "x", 1, 1)]))
-    assert not warnings.messages  # no key was looked for
+    assert not own_messages(warnings)  # no key was looked for
     table.upsert(arrow([("a", "y", 2, 2)]))
     assert rows_in(table.to_arrow()) == [("a", "y", 2, 2), ("b", "x", 1, 1)]
-    assert "no complete record index" in warnings.messages[0]
+    assert "no complete record index" in own_messages(warnings)[0]
     staying = hoodoo.open_table(table.uri, INDEX)
     staying.upsert(arrow([("b", "y", 3, 3)]))
     assert {p for p, _ in scan(open_ref(table.uri)).values()} == {"p=x", "p=y"}
