@@ -28,7 +28,6 @@ from hoodoo.model.commit import (
     InstantInfo,
     OperationType,
     RollbackMetadata,
-    RollbackPartitionMetadata,
 )
 from hoodoo.model.files import BaseFile, DataFile, LogFile, made_by, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State, to_wall_ms
@@ -237,22 +236,7 @@ def _describe_rollback(
     by_partition: dict[PartitionPath, list[str]] = {}
     for path in logs:
         by_partition.setdefault(_partition_of(path), []).append(join(root, path))
-    return RollbackMetadata(
-        start_rollback_time=rollback,
-        time_taken_in_millis=0,
-        total_files_deleted=len(logs),
-        commits_rollback=(info.commit_time,),
-        partition_metadata={
-            partition: RollbackPartitionMetadata(
-                partition_path=partition,
-                success_delete_files=tuple(files),
-                rollback_log_files={},
-                log_files_from_failed_commit={},
-            )
-            for partition, files in by_partition.items()
-        },
-        instants_rollback=(info,),
-    )
+    return RollbackMetadata.of(rollback, info, by_partition)
 
 
 def _partition_of(path: str) -> PartitionPath:

@@ -5,7 +5,7 @@ Attributes are the format's own field names in snake case, in the format's order
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -191,6 +191,33 @@ class RollbackMetadata:
     )
     version: int | None = 1
     instants_rollback: tuple[InstantInfo, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        rollback: str,
+        target: InstantInfo,
+        deleted: Mapping[PartitionPath, Sequence[str]],
+        *,
+        took_ms: int = 0,
+    ) -> RollbackMetadata:
+        """What a rollback of one instant says; `deleted` are whole paths of files."""
+        return cls(
+            start_rollback_time=rollback,
+            time_taken_in_millis=took_ms,
+            total_files_deleted=sum(map(len, deleted.values())),
+            commits_rollback=(target.commit_time,),
+            partition_metadata={
+                partition: RollbackPartitionMetadata(
+                    partition_path=partition,
+                    success_delete_files=tuple(files),
+                    rollback_log_files={},
+                    log_files_from_failed_commit={},
+                )
+                for partition, files in deleted.items()
+            },
+            instants_rollback=(target,),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from hoodoo.metadata.metadata_table import load_metadata_properties
 from hoodoo.metadata.recorder import recorded_partitions
 from hoodoo.model import paths
 from hoodoo.model.attempt import Leftovers
-from hoodoo.model.commit import InstantInfo, RollbackMetadata, RollbackPartitionMetadata
+from hoodoo.model.commit import InstantInfo, RollbackMetadata
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath, join
@@ -301,19 +301,4 @@ def _make_metadata(
     for path in sorted(deleted):
         by_partition.setdefault(partition_of(path), []).append(whole_path(ref, path))
     info = InstantInfo(commit_time=target.requested_time, action=target.action.value)
-    return RollbackMetadata(
-        start_rollback_time=rollback,
-        time_taken_in_millis=took_ms,
-        total_files_deleted=sum(map(len, by_partition.values())),
-        commits_rollback=(target.requested_time,),
-        partition_metadata={
-            partition: RollbackPartitionMetadata(
-                partition_path=partition,
-                success_delete_files=tuple(files),
-                rollback_log_files={},
-                log_files_from_failed_commit={},
-            )
-            for partition, files in by_partition.items()
-        },
-        instants_rollback=(info,),
-    )
+    return RollbackMetadata.of(rollback, info, by_partition, took_ms=took_ms)

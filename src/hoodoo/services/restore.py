@@ -31,7 +31,6 @@ from hoodoo.model.commit import (
     InstantInfo,
     RestoreMetadata,
     RollbackMetadata,
-    RollbackPartitionMetadata,
 )
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import parse_log_file
@@ -373,19 +372,4 @@ def _describe(
     for path in sorted(files):
         partition = PartitionPath(path.rpartition("/")[0])
         by_partition.setdefault(partition, []).append(whole_path(ref, path))
-    return RollbackMetadata(
-        start_rollback_time=restore_time,
-        time_taken_in_millis=0,
-        total_files_deleted=len(files),
-        commits_rollback=(info.commit_time,),
-        partition_metadata={
-            partition: RollbackPartitionMetadata(
-                partition_path=partition,
-                success_delete_files=tuple(names),
-                rollback_log_files={},
-                log_files_from_failed_commit={},
-            )
-            for partition, names in by_partition.items()
-        },
-        instants_rollback=(info,),
-    )
+    return RollbackMetadata.of(restore_time, info, by_partition)
