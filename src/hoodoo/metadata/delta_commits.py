@@ -11,7 +11,7 @@ Whatever is created here is sent only while the lock surely covers it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -45,6 +45,9 @@ log = logging.getLogger("hoodoo.metadata")
 EXTRA = {SCHEMA_KEY: schema_json(meta_fields=False)}
 """What commits of a metadata table note beside their write stats."""
 
+COVERED_KEY = "hoodoo.partitions"
+"""Where a delta commit says which partitions it looked at, those without a change too."""
+
 
 def write_delta_commit(
     txn: Txn,
@@ -52,11 +55,13 @@ def write_delta_commit(
     time: InstantTime,
     changes: Mapping[str, Batch],
     *,
+    covers: Collection[str],
     epoch: int = 1,
 ) -> None:
     """Write what an action of the table changes, by partition; it counts once the action does.
 
-    Needs: a Txn, on whose timeline `time` is pending. `where` is the metadata table's timeline.
+    Needs: a Txn, on whose timeline `time` is pending. `where` is the metadata table's timeline;
+    `covers` are all partitions that were looked at: whoever builds another one goes by that.
     Order: timeline listed, and an earlier try of this very action removed; requested and inflight
     file; log files; completed file.
     Crash: a delta commit of a pending action, in whatever state: nobody reads it, and whoever
@@ -78,7 +83,8 @@ def write_delta_commit(
         State.COMPLETED,
         new_time(txn, after=max(filter(None, (time, newest)))),
     )
-    metadata = make_commit_metadata(stats, OperationType.UPSERT_PREPPED)
+    note = {COVERED_KEY: ",".join(sorted(covers))}
+    metadata = make_commit_metadata(stats, OperationType.UPSERT_PREPPED, note)
     create(txn, state_path(where, completed), codec.encode(metadata))
     log.info("delta_commit time=%s files=%d", time, len(stats))
 
@@ -119,7 +125,9 @@ def begin(
         create(txn, path, codec.encode(content) if content is not None else b"")
 
 
-def make_commit_metadata(stats: Sequence[WriteStat], operation: OperationType) -> CommitMetadata:
+def make_commit_metadata(
+    stats: Sequence[WriteStat], operation: OperationType, note: Mapping[str, str] | None = None
+) -> CommitMetadata:
     """What a completed commit of a metadata table says."""
     grouped: dict[PartitionPath, list[WriteStat]] = {}
     for stat in stats:
@@ -128,7 +136,7 @@ def make_commit_metadata(stats: Sequence[WriteStat], operation: OperationType) -
     return CommitMetadata(
         partition_to_write_stats={one: tuple(members) for one, members in grouped.items()},
         compacted=operation is OperationType.COMPACT,
-        extra_metadata=EXTRA,
+        extra_metadata={**EXTRA, **(note or {})},
         operation_type=operation,
     )
 

@@ -21,6 +21,7 @@ from hoodoo.format.metadata.value_types import indexed_columns
 from hoodoo.metadata.delta_commits import write_delta_commit
 from hoodoo.metadata.file_facts import FileFacts, gather_facts, written_files
 from hoodoo.metadata.lister import MetadataLister
+from hoodoo.metadata.merge import Batch
 from hoodoo.metadata.metadata_table import load_metadata_properties, open_metadata_table
 from hoodoo.metadata.table_changes import (
     IndexedColumns,
@@ -85,7 +86,7 @@ class Recorder:
         facts = self._gather(properties, partitions)
         columns = self._load_columns(properties, partitions)
         changes = commit_changes(partitions, time, commit, facts, columns)
-        write_delta_commit(txn, self._load_where(), time, changes, epoch=self.epoch)
+        self._write(txn, time, changes, partitions)
 
     def record_clean(
         self, txn: Txn, properties: TableProperties, time: InstantTime, clean: CleanMetadata
@@ -96,7 +97,7 @@ class Recorder:
             return
         columns = self._load_columns(properties, partitions)
         changes = clean_changes(partitions, clean, columns)
-        write_delta_commit(txn, self._load_where(), time, changes, epoch=self.epoch)
+        self._write(txn, time, changes, partitions)
 
     def record_restore(
         self,
@@ -119,7 +120,17 @@ class Recorder:
             listed.setdefault(file.partition, {})[str(file.name)] = file.size_bytes
         columns = self._load_columns(properties, partitions)
         changes = restore_changes(partitions, listed, stored, columns)
-        write_delta_commit(txn, self._load_where(), time, changes, epoch=self.epoch)
+        self._write(txn, time, changes, partitions)
+
+    def _write(
+        self,
+        txn: Txn,
+        time: InstantTime,
+        changes: Mapping[str, Batch],
+        partitions: frozenset[str],
+    ) -> None:
+        where = self._load_where()
+        write_delta_commit(txn, where, time, changes, covers=partitions, epoch=self.epoch)
 
     def _gather(self, properties: TableProperties, partitions: frozenset[str]) -> FileFacts:
         wants = (bool(partitions & _WITH_RANGES), BLOOM_FILTERS in partitions)

@@ -7,10 +7,8 @@ used from the moment that the table's properties name it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-
-import pyarrow as pa
 
 from hoodoo.concurrency.gate import change_properties
 from hoodoo.concurrency.liveness import default_expiry_ms, store_time_ms
@@ -21,7 +19,6 @@ from hoodoo.config.upkeep import HISTORY_BATCH, HISTORY_FILE_BYTES, MANIFESTS_RE
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import FormatError, InputError, NotFound, naming
 from hoodoo.format.index_definitions import define_column_stats
-from hoodoo.format.schema import with_meta_fields, without_meta_fields
 from hoodoo.metadata.build import fill_partition, make_metadata_table
 from hoodoo.metadata.compact import (
     count_since_compaction,
@@ -37,9 +34,6 @@ from hoodoo.metadata.delta_commits import (
     state_path,
     take_back_delta_commit,
 )
-from hoodoo.metadata.file_changes import file_changes
-from hoodoo.metadata.file_facts import gather_facts
-from hoodoo.metadata.log_writer import empty_entries
 from hoodoo.metadata.metadata_table import (
     MetadataTable,
     has_metadata_table,
@@ -49,14 +43,11 @@ from hoodoo.metadata.metadata_table import (
 from hoodoo.metadata.recorder import (
     DEFINITIONS_PATH_KEY,
     INDEX_DEFINITIONS,
-    NO_COLUMNS,
     load_indexed_columns,
     recorded_partitions,
 )
 from hoodoo.metadata.retention import archive_timeline, clean_up, remove_pending_compaction
-from hoodoo.metadata.table_changes import index_changes
 from hoodoo.model.commit import RestoreMetadata, RollbackMetadata
-from hoodoo.model.files import made_by
 from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.metadata_table import (
     BLOOM_FILTERS,
@@ -64,13 +55,10 @@ from hoodoo.model.metadata_table import (
     FILE_GROUPS,
     FILES,
     PARTITION_STATS,
-    SOLO_TIME,
 )
-from hoodoo.model.paths import METADATA_TABLE, PartitionPath, TimelinePaths, join
-from hoodoo.table.listing import DirectoryLister
+from hoodoo.model.paths import METADATA_TABLE, TimelinePaths, join
+from hoodoo.services.index_entries import list_stored, load_schema, make_entries
 from hoodoo.table.ref import TableRef
-from hoodoo.table.schema import resolve_schema
-from hoodoo.table.snapshot import take_snapshot
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline.history_writer import HistoryRules
 from hoodoo.timeline.load import load_timeline, read_metadata
@@ -79,9 +67,6 @@ from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn
 
 log = logging.getLogger("hoodoo.services")
-
-Stored = Mapping[PartitionPath, Mapping[str, int]]
-"""Data files of completed instants, with their sizes, by partition."""
 
 _EXPIRIES = 2
 
@@ -136,53 +121,13 @@ def _build(
     if COLUMN_STATS in missing:
         changes[DEFINITIONS_PATH_KEY] = _define_columns(ref, txn.timeline)
     for partition in missing:
-        entries = _make_entries(ref, engine, txn.timeline, partition, stored)
+        entries = make_entries(ref, engine, txn.timeline, partition, stored)
         fill_partition(txn, where, partition, entries, file_groups=FILE_GROUPS[partition])
     inflight = set(ref.properties.metadata_partitions_inflight) - set(missing)
     return changes | {
         METADATA_PARTITIONS.name: ",".join(sorted({*known, *missing})),
         METADATA_PARTITIONS_INFLIGHT.name: ",".join(sorted(inflight)),
     }
-
-
-def list_stored(ref: TableRef, timeline: Timeline) -> dict[PartitionPath, dict[str, int]]:
-    """The data files of completed instants, as directories have them."""
-    visibility = timeline.visibility(start=timeline.start)
-    stored: dict[PartitionPath, dict[str, int]] = {}
-    for file in DirectoryLister(ref.env, ref.properties.keys).files():
-        if visibility.sees(made_by(file)):
-            stored.setdefault(file.partition, {})[str(file.name)] = file.size_bytes
-    return stored
-
-
-def _make_entries(
-    ref: TableRef, engine: Engine, timeline: Timeline, partition: str, stored: Stored
-) -> pa.Table:
-    if partition == FILES:
-        entries = file_changes(stored).entries
-        assert entries is not None
-        return entries
-    columns = NO_COLUMNS
-    if partition in (COLUMN_STATS, PARTITION_STATS):
-        columns = load_indexed_columns(
-            ref.env, ref.config, ref.properties, load_schema(ref, timeline)
-        )
-    files = [(part, join(part, name)) for part, names in stored.items() for name in names]
-    facts = gather_facts(
-        ref.env, engine, files, columns.schema, wants_filters=partition == BLOOM_FILTERS
-    )
-    time = timeline.latest_commit.requested_time if timeline.latest_commit else SOLO_TIME
-    changes = index_changes([partition], InstantTime(time), facts, columns)
-    entries = changes[partition].entries if partition in changes else None
-    return entries if entries is not None else empty_entries(partition)
-
-
-def load_schema(ref: TableRef, timeline: Timeline) -> pa.Schema:
-    """The table's schema, with meta fields."""
-    schema = resolve_schema(ref, timeline)
-    if schema is None:
-        schema = take_snapshot(ref).schema
-    return with_meta_fields(without_meta_fields(schema))
 
 
 def _define_columns(ref: TableRef, timeline: Timeline) -> str:

@@ -38,12 +38,8 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.model.plan import CleanerPlan, RestorePlan
 from hoodoo.recovery.files import find_files, find_partitions, load_announced_paths, whole_path
 from hoodoo.recovery.recover import finish_decision, roll_back_dead
-from hoodoo.services.metadata_table import (
-    drop_narrow_indexes,
-    list_stored,
-    load_schema,
-    take_back_in_metadata_table,
-)
+from hoodoo.services.index_entries import list_stored, load_schema
+from hoodoo.services.metadata_table import drop_narrow_indexes, take_back_in_metadata_table
 from hoodoo.services.pending import OwnedPlan, find_plans, own_plan, schedule
 from hoodoo.services.restore_plan import EMPTY_TABLE, RestoreFacts, find_previous, plan_restore
 from hoodoo.table.ref import TableRef
