@@ -13,6 +13,7 @@ from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
 from hoodoo.model.commit import OperationType
 from hoodoo.services.calls import ServiceCalls
+from hoodoo.services.index_calls import IndexCalls
 from hoodoo.services.retention import RetentionCalls
 from hoodoo.storage.uri import PathText, path_text
 from hoodoo.table.ref import TableRef, open_ref
@@ -102,7 +103,7 @@ def register(spark: SparkSession) -> None:
     make_known(spark)
 
 
-class Table(ServiceCalls, RetentionCalls):
+class Table(ServiceCalls, IndexCalls, RetentionCalls):
     """A table: read it, write it, look into it."""
 
     def __init__(self, ref: TableRef, engine: Engine | None = None) -> None:
@@ -259,9 +260,11 @@ class Table(ServiceCalls, RetentionCalls):
 
         Then the services are run that are due.
         """
+        from hoodoo.services.index_settings import keep_asked_indexes
         from hoodoo.services.upkeep import keep_up
         from hoodoo.write.retry import run_with_retries
 
+        keep_asked_indexes(self._ref, self._engine)
         if type(rows).__module__.startswith("pyspark."):
             from hoodoo.spark.write import engine_of
             from hoodoo.spark.write import write as write_by_spark

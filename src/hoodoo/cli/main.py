@@ -22,6 +22,7 @@ from hoodoo.cli import (
     create,
     demo,
     doctor,
+    index,
     inspect,
     lock,
     plans,
@@ -60,6 +61,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     demo.demo,
 )
 GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {
+    "index": ("Build and drop indexes of the metadata table.", index.COMMANDS),
     "lock": ("Look at the table's lock, or break it.", lock.COMMANDS),
     "savepoint": ("Keep the table as of a commit.", retention.SAVEPOINT_COMMANDS),
 }

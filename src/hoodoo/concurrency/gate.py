@@ -19,6 +19,7 @@ from hoodoo.errors import (
     Cancelled,
     CommitFailed,
     CommitUnknown,
+    FormatError,
     HeadMoved,
     HeartbeatLost,
     HoodooError,
@@ -38,7 +39,7 @@ from hoodoo.model.table import TableProperties
 from hoodoo.table.properties import build_changed_properties, decode_properties, read_properties
 from hoodoo.timeline import transitions
 from hoodoo.timeline.decisions import carry_out
-from hoodoo.timeline.head import drop_staged, prepare_decision, take_head
+from hoodoo.timeline.head import drop_staged, prepare_decision, read_head, take_head
 from hoodoo.timeline.load import instant_path, load_rollback_targets
 from hoodoo.timeline.timeline import Timeline
 from hoodoo.timeline.txn import Txn, new_time
@@ -102,7 +103,13 @@ def complete(
         completed = _check_pending(txn, instant)
         _refuse_rolled_back(txn, instant)
         _refuse_cancelled(txn, instant)
-        metadata, known = prepare_metadata(), txn.timeline
+        try:
+            metadata, known = prepare_metadata(), txn.timeline
+        except FormatError:
+            if not _is_overtaken(txn):
+                raise
+            txn.reload()  # what it looked at was dropped by whoever decided meanwhile
+            continue
         pending = instant_path(txn.paths, instant)
         data = codec.encode(metadata)
         cancels = find_cancels()
@@ -202,7 +209,13 @@ def change_properties(
     """
     env, owner = txn.env, txn.env.ids.uuid()
     while True:
-        wanted = changes() if callable(changes) else changes
+        try:
+            wanted = changes() if callable(changes) else changes
+        except FormatError:
+            if not _is_overtaken(txn):
+                raise
+            txn.reload()
+            continue
         number, now_ms = txn.head.number + 1, env.clock.now_ms()
         data = build_changed_properties(
             read_properties(env), wanted, decision=number, now_ms=now_ms
@@ -291,6 +304,11 @@ def _take_head(txn: Txn, decision: Decision) -> None:
     """Decide, if nobody else has since the Txn was loaded. Raises as `take_head`, `LeaseLost`."""
     txn.fence.ensure()
     txn.head = take_head(txn.env, txn.head, decision, within_s=txn.fence.budget_s())
+
+
+def _is_overtaken(txn: Txn) -> bool:
+    """Whether someone else has decided since the Txn was loaded."""
+    return read_head(txn.env).etag != txn.head.etag
 
 
 def _carry_out(txn: Txn, decision: Decision) -> bool:

@@ -50,3 +50,18 @@ COMPACT_COMMITS = Key(
     10,
     "The metadata table is compacted after so many of its delta commits.",
 )
+INDEX_ASYNC = Key(
+    "hoodie.metadata.index.async",
+    boolean,
+    False,
+    "Indexes that the options of a writer ask for, and the table has not, are only planned; `hoodoo "
+    "index run` or `hoodoo upkeep` builds them. Else the writer builds them first; other writers go "
+    "on meanwhile in both cases.",
+)
+CATCH_UP_TIMEOUT_S = Key(
+    "hoodie.metadata.index.check.timeout.seconds",
+    integer(0),
+    900,
+    "How long the build of an index waits for writes of other engines that began before it was "
+    "planned. Then it stops, and running it again goes on.",
+)

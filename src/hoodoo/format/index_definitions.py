@@ -9,7 +9,7 @@ The name is that of the metadata table's partition. What others wrote into it is
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hoodoo.errors import FormatError
@@ -39,6 +39,13 @@ def define_column_stats(data: bytes | None, columns: Sequence[str]) -> bytes:
         "version": "V2",
     }
     return _encode({**(_definitions(data) if data else {}), "column_stats": definition})
+
+
+def drop_definitions(data: bytes, indexes: Collection[str]) -> bytes:
+    """The file without the definitions of these indexes; the same bytes if it has none of them."""
+    defined = _definitions(data)
+    left = {name: each for name, each in defined.items() if name not in indexes}
+    return data if len(left) == len(defined) else _encode(left)
 
 
 def _definitions(data: bytes) -> dict[str, Any]:

@@ -8,9 +8,14 @@ comes before all that a clock can show: such a commit counts whatever the table'
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hoodoo.env import Env
+from hoodoo.errors import AlreadyExists, Unsupported
 from hoodoo.format import partition_metadata
 from hoodoo.format import properties as codec
 from hoodoo.format import timeline as timeline_codec
@@ -19,17 +24,19 @@ from hoodoo.format.partition_metadata import PartitionMetadata
 from hoodoo.metadata.delta_commits import (
     begin,
     create,
+    list_partition,
     list_states,
     make_commit_metadata,
     state_path,
 )
 from hoodoo.metadata.key_changes import split_by_file_group
-from hoodoo.metadata.log_writer import encode_base
+from hoodoo.metadata.log_writer import empty_entries, encode_base
 from hoodoo.metadata.merge import Batch
 from hoodoo.metadata.metadata_table import PROPERTIES
 from hoodoo.model.commit import OperationType
+from hoodoo.model.files import BaseFile, made_by
 from hoodoo.model.instant import Action, Instant, InstantTime, State
-from hoodoo.model.metadata_table import SOLO_TIME, file_group_id
+from hoodoo.model.metadata_table import SOLO_TIME, file_group_id, file_group_number
 from hoodoo.model.names import BaseFileName, LogFileName, WriteToken
 from hoodoo.model.paths import (
     METADATA_TABLE,
@@ -49,6 +56,7 @@ log = logging.getLogger("hoodoo.metadata")
 
 _TOKEN = WriteToken("0-0-0")
 _EXTENSION = ".hfile"
+_MOST_SOLO = 1_000
 
 
 def make_metadata_table(txn: Txn, properties: TableProperties) -> TimelinePaths:
@@ -100,7 +108,7 @@ def _encode_properties(properties: TableProperties, now_ms: int) -> bytes:
 def fill_partition(
     txn: Txn, where: TimelinePaths, partition: str, entries: pa.Table, *, file_groups: int
 ) -> None:
-    """Make a partition with these entries.
+    """Make a partition with these entries, at once.
 
     Needs: a Txn, and that the table's properties do not name the partition.
     Order: what an earlier try left is deleted; requested and inflight file; partition metadata; an
@@ -108,8 +116,117 @@ def fill_partition(
     files; completed file.
     Crash: files of a partition that nobody looks at.
     """
+    time = _begin_partition(txn, where, partition, file_groups)
+    made = (
+        make_base(partition, number, own.entries, time, created_ms=txn.env.clock.now_ms())
+        for number, own in split_by_file_group(partition, Batch(entries), file_groups).items()
+    )
+    stats = []
+    for base in made:
+        create(txn, base.path, base.data)
+        stats.append(base.stat)
+    _complete(txn, where, time, stats)
+    log.info("partition_filled partition=%s entries=%d", partition, entries.num_rows)
+
+
+# -- in steps, beside writers -------------------------------------------------------------------
+
+
+def open_partition(
+    txn: Txn, where: TimelinePaths, partition: str, *, file_groups: int
+) -> InstantTime:
+    """Make the file groups of a partition, without entries; the instant that made them.
+
+    From then on actions can write to it. Its base files are made later, by the instant after it,
+    so that they come below all that actions write meanwhile.
+
+    Needs: a Txn, and that no build of the partition is planned.
+    Order: what an earlier try left is deleted; requested and inflight file; partition metadata; an
+    empty log file for each file group; completed file.
+    Crash: files of a partition that nobody looks at.
+    """
+    time = _begin_partition(txn, where, partition, file_groups)
+    _complete(txn, where, time, ())
+    log.info("partition_opened partition=%s file_groups=%d", partition, file_groups)
+    return time
+
+
+@dataclass(frozen=True, slots=True)
+class NewBase:
+    """A base file to be made: its path, its bytes, and what the commit says of it."""
+
+    path: str
+    data: bytes
+    stat: WriteStat
+
+
+def make_base(
+    partition: str, number: int, entries: pa.Table | None, time: InstantTime, *, created_ms: int
+) -> NewBase:
+    """The base file of one file group, counted from 0, with these entries."""
+    name = BaseFileName(file_group_id(partition, number), _TOKEN, time, _EXTENSION)
+    entries = entries if entries is not None else empty_entries(partition)
+    data = encode_base(partition, entries, created_ms=created_ms, name=None)
+    stat = describe_base(partition, name, entries.num_rows, len(data))
+    return NewBase(join(METADATA_TABLE, partition, str(name)), data, stat)
+
+
+def list_bases(env: Env, partition: str, time: InstantTime) -> dict[int, int]:
+    """The base files of an instant that are there: sizes by the number of the file group."""
+    bases = {}
+    for file in list_partition(env, partition):
+        number = file_group_number(file.name.file_id)
+        if isinstance(file, BaseFile) and made_by(file) == time and number is not None:
+            bases[number] = file.size_bytes
+    return bases
+
+
+def complete_bases(txn: Txn, where: TimelinePaths, partition: str, time: InstantTime) -> None:
+    """Put the instant on the timeline that made the base files of a partition.
+
+    Needs: a Txn; all base files are there. If it is completed already, nothing is done.
+    Order: requested and inflight file; completed file.
+    Crash: a pending instant of a partition that nobody looks at; whoever goes on completes it.
+    """
+    states = list_states(txn.env, where)
+    if any(state.requested_time == time and state.is_completed for state in states):
+        return
+    with suppress(AlreadyExists):
+        begin(txn, where, time)
+    stats = []
+    for number, size_bytes in sorted(list_bases(txn.env, partition, time).items()):
+        name = BaseFileName(file_group_id(partition, number), _TOKEN, time, _EXTENSION)
+        stats.append(describe_base(partition, name, 0, size_bytes))
+    _complete(txn, where, time, stats)
+
+
+def first_free(states: Sequence[Instant]) -> InstantTime:
+    """The first even time after those of all partitions that were ever made here.
+
+    The odd one after it belongs to whoever takes the even one. So of two builds of a partition the
+    later one has the later base files, even if those of the other one come late.
+    """
+    taken = [
+        int(state.requested_time) for state in states if state.requested_time.startswith(SOLO_TIME)
+    ]
+    number = (max(taken) // 2 + 1) * 2 if taken else 0
+    if number >= _MOST_SOLO:
+        raise Unsupported(
+            f"indexes of this metadata table were built {number // 2} times, and there is no time "
+            "for another build: drop the index `files`, and with it the metadata table, and create "
+            "the indexes again"
+        )
+    return InstantTime(f"{number:017d}")
+
+
+# -- parts --------------------------------------------------------------------------------------
+
+
+def _begin_partition(
+    txn: Txn, where: TimelinePaths, partition: str, file_groups: int
+) -> InstantTime:
     states = _drop_leftovers(txn, where, partition)
-    time = _first_free(states)
+    time = first_free(states)
     begin(txn, where, time)
     directory = join(METADATA_TABLE, partition)
     made = PartitionMetadata.of(PartitionPath(partition), made_by=time)
@@ -118,19 +235,16 @@ def fill_partition(
     for number in range(file_groups):
         name = LogFileName(file_group_id(partition, number), time, 1, _TOKEN)
         create(txn, join(directory, str(name)), encode_first_log(time))
-    stats = []
-    for number, own in split_by_file_group(partition, Batch(entries), file_groups).items():
-        assert own.entries is not None
-        file_id = file_group_id(partition, number)
-        base = BaseFileName(file_id, _TOKEN, time, _EXTENSION)
-        data = encode_base(partition, own.entries, created_ms=now_ms, name=None)
-        create(txn, join(directory, str(base)), data)
-        stats.append(describe_base(partition, base, own.entries.num_rows, len(data)))
-    newest = Timeline.of(states).newest_time
+    return time
+
+
+def _complete(
+    txn: Txn, where: TimelinePaths, time: InstantTime, stats: Sequence[WriteStat]
+) -> None:
+    newest = Timeline.of(list_states(txn.env, where)).newest_time
     completed = Instant(time, Action.DELTA_COMMIT, State.COMPLETED, new_time(txn, after=newest))
     metadata = make_commit_metadata(stats, OperationType.BULK_INSERT_PREPPED)
     create(txn, state_path(where, completed), timeline_codec.encode(metadata))
-    log.info("partition_filled partition=%s entries=%d", partition, entries.num_rows)
 
 
 def _drop_leftovers(txn: Txn, where: TimelinePaths, partition: str) -> list[Instant]:
@@ -149,12 +263,6 @@ def _drop_leftovers(txn: Txn, where: TimelinePaths, partition: str) -> list[Inst
         txn.fence.ensure()
         delete_surely(txn.env, state_path(where, state))
     return [state for state in states if state not in left]
-
-
-def _first_free(states: list[Instant]) -> InstantTime:
-    taken = {state.requested_time for state in states}
-    times = (InstantTime(f"{number:017d}") for number in range(len(taken) + 1))
-    return next(time for time in times if time not in taken)
 
 
 def describe_base(partition: str, name: BaseFileName, entries: int, size_bytes: int) -> WriteStat:

@@ -170,10 +170,12 @@ class MetadataTable:
         fillers = {made_by(file) for file in files if made_by(file).startswith(SOLO_TIME)}
         has_bases = all(one.base is not None for one in slices)
         oldest = min((one.base_time for one in slices), default=InstantTime(""))
+        made = [i.ended_at for i in self.timeline.completed if i.requested_time in fillers]
+        opened = min(made, default=InstantTime(""))
         for instant in self.timeline.commits:
             time = instant.requested_time
-            if instant.ended_at < oldest:
-                continue
+            if instant.ended_at < max(oldest, opened):
+                continue  # a compaction has taken it in, or the partition was made after it
             if _is_solo(instant) and fillers:
                 is_whole = has_bases or time not in fillers
             else:

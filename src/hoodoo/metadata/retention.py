@@ -7,7 +7,7 @@ it goes with the next compaction.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from hoodoo.format.lsm import ArchivedInstant
@@ -64,16 +64,19 @@ def _find_unneeded(table: MetadataTable, files: list[DataFile]) -> list[DataFile
     return [*strays, *old]
 
 
-def archive_timeline(txn: Txn, table: MetadataTable, rules: HistoryRules) -> int:
+def archive_timeline(
+    txn: Txn, table: MetadataTable, rules: HistoryRules, *, bounds: Collection[InstantTime] = ()
+) -> int:
     """Move instants that ended before the last compaction but one into the history; how many.
 
-    Needs: a Txn; `table` was loaded in it. Files of those instants are deleted by then.
+    Needs: a Txn; `table` was loaded in it. Files of those instants are deleted by then, but for
+    those of partitions that are being built: nothing from these `bounds` on leaves.
     Order: history; then files of the timeline deleted, pending ones first, oldest first.
     Crash: before the history nothing happened; after it the next one deletes what is left.
     """
     where = table.properties.timeline
     states = list_states(txn.env, where)
-    leaving = choose_leaving(Timeline.of(states))
+    leaving = choose_leaving(Timeline.of(states), bounds)
     if len(leaving) < _ARCHIVE_AT:
         return 0
     first = leaving[0].requested_time
@@ -90,14 +93,14 @@ def archive_timeline(txn: Txn, table: MetadataTable, rules: HistoryRules) -> int
     return len(leaving)
 
 
-def choose_leaving(timeline: Timeline) -> list[Instant]:
+def choose_leaving(timeline: Timeline, bounds: Collection[InstantTime] = ()) -> list[Instant]:
     """The instants that ended before the last compaction but one, up to the first that stays."""
     compactions = sorted(
         i.requested_time for i in timeline.completed if i.action.completed_as is Action.COMMIT
     )
     if len(compactions) < _KEPT_SLICES:
         return []
-    bound = compactions[-_KEPT_SLICES]
+    bound = min((compactions[-_KEPT_SLICES], *bounds))
     leaving = []
     for instant in timeline:
         if instant.requested_time.startswith(SOLO_TIME):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.timeline.timeline import Timeline
 
-_PASSING = frozenset({Action.CLEAN, Action.ROLLBACK})
+_PASSING = frozenset({Action.CLEAN, Action.ROLLBACK, Action.INDEXING})
 """What leaves together with the commits around it."""
 
 

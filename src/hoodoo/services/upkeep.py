@@ -25,12 +25,13 @@ from hoodoo.errors import (
     WriterAlive,
 )
 from hoodoo.metadata.metadata_table import has_metadata_table
-from hoodoo.model.instant import Instant, InstantTime
+from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.recovery.cancel import cancel_overdue, cancel_requested
 from hoodoo.recovery.recover import Recovered, recover
 from hoodoo.recovery.rollback import RolledBack
 from hoodoo.services.archive import archive, is_archive_due, is_batch_due
 from hoodoo.services.clean import clean, is_clean_due
+from hoodoo.services.indexing import run_index
 from hoodoo.services.metadata_table import compact_metadata_table, is_compaction_due
 from hoodoo.services.pending import find_idle_plans, find_plans
 from hoodoo.services.planned import PLANNED_SERVICES, PlannedService, Switches
@@ -142,7 +143,8 @@ def run_due(
     """Run everything that is due, and plans that wait for an executor; tells of each as it ends.
 
     What only a writer is told not to do is done here. A failure is told, not raised.
-    Order: recover; overdue cancels; pending plans and due services, as `upkeep_after`.
+    Order: recover; overdue cancels; pending plans and due services, as `upkeep_after`; builds of
+    indexes ahead of the compaction of the metadata table.
     Crash: as `upkeep_after`.
     """
     visit = _Visit(ref, engine, ref.load_timeline(), progress_of)
@@ -154,6 +156,7 @@ def run_due(
     steps = {"recover": _recover, "cancel": _cancel, **planned}
     if ref.config.get(CLEAN_AUTOMATIC):
         steps["clean"] = _clean
+    steps["index"] = _run_index
     if has_metadata_table(ref.properties):
         steps["metadata"] = _compact_metadata
     if ref.config.get(ARCHIVE_AUTOMATIC):
@@ -239,6 +242,20 @@ def describe_result(done: ServiceResult) -> str:
         return f"{done.action} {done.instant} was completed by someone else"
     adopted = f", {done.adopted} adopted from an earlier attempt" if done.adopted else ""
     return f"{done.action} {done.instant}: {done.stats.files} files written{adopted}"
+
+
+def _run_index(visit: _Visit) -> Iterator[Upkeep]:
+    """Builds that someone planned, and nobody is at work on."""
+    for plan in find_idle_plans(visit.ref, find_plans(visit.timeline, Action.INDEXING)):
+        time, bars = plan.requested_time, visit.progress_of
+        try:
+            done = run_index(visit.ref, time, visit.engine, bars)
+        except _OTHERS_WERE_FASTER as error:
+            yield Upkeep("index", Outcome.LEFT, str(error), time)
+            continue
+        assert done is not None
+        outcome = Outcome.LEFT if done.was_done else Outcome.DONE
+        yield Upkeep("index", outcome, f"index {time}: built {', '.join(done.built)}", time)
 
 
 def _compact_metadata(visit: _Visit) -> Iterator[Upkeep]:

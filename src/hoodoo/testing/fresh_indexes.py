@@ -1,0 +1,90 @@
+"""Whether indexes are what they would be if they were built from scratch now.
+
+For simulations, soaks and tests: the table must be at rest, or its lock held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from hoodoo.engine.engine import Engine
+from hoodoo.engine.local import LocalEngine
+from hoodoo.format.metadata.file_lists import explode
+from hoodoo.metadata.entries import read_entries
+from hoodoo.metadata.metadata_table import open_metadata_table
+from hoodoo.model.metadata_table import BLOOM_FILTERS, FILES, PARTITION_STATS, RECORD_INDEX
+from hoodoo.services.index_entries import list_stored, make_entries
+from hoodoo.table.ref import TableRef
+
+_SHOWN = 4
+
+
+def find_differences(ref: TableRef, *, engine: Engine | None = None) -> list[str]:
+    """How the indexes in use differ from fresh ones; empty if they do not."""
+    ref = ref.reopen()
+    engine = engine or LocalEngine(threads=1)
+    timeline = ref.load_timeline()
+    stored = list_stored(ref, timeline)
+    table = open_metadata_table(ref.env, timeline)
+    found = []
+    for partition in ref.properties.metadata_partitions:
+        kept = read_entries(table, table.load_partition(partition))
+        fresh = make_entries(ref, engine, timeline, partition, stored)
+        found += _compare(partition, _facts(partition, kept), _facts(partition, fresh))
+    return found
+
+
+def _compare(
+    partition: str, kept: Mapping[object, object], fresh: Mapping[object, object]
+) -> Iterable[str]:
+    if partition == PARTITION_STATS:  # they only widen
+        fresh = {key: value for key, value in fresh.items() if not _is_within(value, kept.get(key))}
+        kept = {}
+        if fresh:
+            yield f"{partition} does not cover {_some(fresh)}"
+        return
+    missing = {key: value for key, value in fresh.items() if key not in kept}
+    extra = {key: value for key, value in kept.items() if key not in fresh}
+    wrong = {k: (kept[k], v) for k, v in fresh.items() if k in kept and kept[k] != v}
+    for what, which in (("lacks", missing), ("has too much", extra), ("is wrong in", wrong)):
+        if which:
+            yield f"{partition} {what}: {_some(which)}"
+
+
+def _some(entries: Mapping[object, object]) -> str:
+    shown = list(entries.items())[:_SHOWN]
+    return f"{len(entries)} entries, such as {shown}"
+
+
+def _facts(partition: str, entries: pa.Table) -> dict[object, object]:
+    """What must be the same: times and texts of filters may differ."""
+    if partition == FILES:
+        live = [row for row in explode(entries).to_pylist() if not row["is_deleted"]]
+        return {(row["key"], row["name"]): row["size_bytes"] for row in live}
+    if partition == BLOOM_FILTERS:
+        return dict.fromkeys(entries["key"].to_pylist(), True)
+    if partition == RECORD_INDEX:
+        rows = entries.select(["key", "partition", "file_id"]).to_pylist()
+        return {row["key"]: (row["partition"], row["file_id"]) for row in rows}
+    rows = entries.to_pylist()
+    return {
+        row["key"]: (
+            *(row["file_name"], row["column_name"], row["value_count"], row["null_count"]),
+            *(row["min_value"], row["max_value"]),
+        )
+        for row in rows
+    }
+
+
+def _is_within(fresh: object, kept: object) -> bool:
+    """Whether bounds of a partition's column contain those of its files."""
+    if not isinstance(fresh, tuple) or not isinstance(kept, tuple):
+        return False
+    least, most = (pair[-2:] for pair in (fresh, kept))
+    if None in most:  # unknown: nothing is left out by it
+        return True
+    if None in least:
+        return True
+    return bool(most[0] <= least[0] and least[1] <= most[1])
