@@ -115,7 +115,7 @@ def create_index(ref: TableRef, engine: Engine, *partitions: str) -> TableRef:
     return ref.reopen()
 
 
-def _refuse_restore(txn: Txn) -> None:
+def refuse_restore(txn: Txn) -> None:
     """What is built in the middle of a restore would have what the restore takes back."""
     for instant in txn.timeline.pending:
         if instant.action is Action.RESTORE:
@@ -129,7 +129,7 @@ def _build(
     txn: Txn, ref: TableRef, engine: Engine, partitions: Sequence[str]
 ) -> dict[str, str | None]:
     """Fill partitions by what the table of the Txn has; what its properties then say."""
-    _refuse_restore(txn)
+    refuse_restore(txn)
     ref = reopen_for_writing(ref)
     known = set(ref.properties.metadata_partitions)
     changes: dict[str, str | None] = {}
@@ -154,8 +154,13 @@ def _build(
     }
 
 
-def define_index(ref: TableRef, timeline: Timeline, partition: str) -> str | None:
-    """Say what an index is about, for whoever writes it later; where that is said, if it is."""
+def define_index(
+    ref: TableRef, timeline: Timeline, partition: str, columns: Sequence[str] | None = None
+) -> str | None:
+    """Say what an index is about, for whoever writes it later; where that is said, if it is.
+
+    `columns` are those that get statistics; None: by the settings.
+    """
     if partition not in (COLUMN_STATS, RECORD_INDEX):
         return None
     env, path = ref.env, ref.properties.raw.get(DEFINITIONS_PATH_KEY) or INDEX_DEFINITIONS
@@ -165,10 +170,12 @@ def define_index(ref: TableRef, timeline: Timeline, partition: str) -> str | Non
     with naming(path):
         if partition == RECORD_INDEX:
             defined = define_record_index(data)
+        elif columns is not None:
+            defined = define_column_stats(data, columns)
         else:
             schema = load_schema(ref, timeline)
-            columns = load_indexed_columns(env, ref.config, ref.properties, schema)
-            defined = define_column_stats(data, tuple(columns.types))
+            indexed = load_indexed_columns(env, ref.config, ref.properties, schema)
+            defined = define_column_stats(data, tuple(indexed.types))
         env.storage.put(path, defined)
     return path
 
