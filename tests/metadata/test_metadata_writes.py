@@ -211,11 +211,14 @@ def test_a_restore_takes_back_what_was_listed(
     check(place, {"a": 2, "b": 1})
     properties = hoodoo.open_table(str(place)).properties
     names = properties["hoodie.table.metadata.partitions"].split(",")
-    assert names == [BLOOM_FILTERS, COLUMN_STATS, FILES]
+    assert names == [BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS], "built again"
     table = hoodoo.open_table(str(place), QUIET)
     table.upsert(rows(5, "a", "y"))
     check(place, {"a": 5, "b": 1, "y": 5})
-    create_index(open_ref(str(place)), LocalEngine(), PARTITION_STATS)
+    _, metadata = load(place)
+    parts = read_entries(metadata, metadata.load_partition(PARTITION_STATS)).to_pylist()
+    (values,) = (row for row in parts if row["column_name"] == "v")
+    assert (values["min_value"]["value"], values["max_value"]["value"]) == (1, 5)
     table.upsert(rows(6, "b"))
     check(place, {"a": 5, "b": 6, "y": 5})
 

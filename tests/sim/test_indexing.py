@@ -60,7 +60,9 @@ def test_writer_that_saw_no_index_may_commit_at_any_moment(
 def test_writer_that_saw_no_index_may_be_interrupted_twice(
     scenario: type[IndexingScenario], record_property: Record
 ) -> None:
-    explore(record_property, f"{scenario.name}, two preemptions", by_preemptions(scenario, 2), cap=4000)
+    explore(
+        record_property, f"{scenario.name}, two preemptions", by_preemptions(scenario, 2), cap=4000
+    )
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,7 @@ def create(
         return
     engine = open_engine("hoodoo index", spark=spark, master=master, settings=settings)
     with engine as runner, show_bars() as bars:
-        done = create_index(
-            ref, indexes, runner, columns=names, rebuild=rebuild, progress_of=bars
-        )
+        done = create_index(ref, indexes, runner, columns=names, rebuild=rebuild, progress_of=bars)
     _print_result(done, "nothing to build: all of them are there", as_json=json)
 
 
@@ -81,9 +79,7 @@ def run(
     table: TableArgument,
     instant: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[INSTANT]", help="This plan, not the oldest.", show_default=False
-        ),
+        typer.Argument(metavar="[INSTANT]", help="This plan, not the oldest.", show_default=False),
     ] = None,
     spark: Spark = False,
     master: Master = "local[*]",

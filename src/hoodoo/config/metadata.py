@@ -54,9 +54,9 @@ INDEX_ASYNC = Key(
     "hoodie.metadata.index.async",
     boolean,
     False,
-    "Indexes that the options of a writer ask for, and the table has not, are only planned; `hoodoo "
-    "index run` or `hoodoo upkeep` builds them. Else the writer builds them first; other writers go "
-    "on meanwhile in both cases.",
+    "Indexes that the options of a writer ask for, and the table has not, are only planned; "
+    "`hoodoo index run` or `hoodoo upkeep` builds them. Else the writer builds them first. Other "
+    "writers go on meanwhile in both cases.",
 )
 CATCH_UP_TIMEOUT_S = Key(
     "hoodie.metadata.index.check.timeout.seconds",
@@ -64,4 +64,25 @@ CATCH_UP_TIMEOUT_S = Key(
     900,
     "How long the build of an index waits for writes of other engines that began before it was "
     "planned. Then it stops, and running it again goes on.",
+)
+INDEX_RECORDS = Key(
+    "hoodie.metadata.global.record.level.index.enable",
+    boolean,
+    False,
+    "A table that is created with a metadata table gets a record index in it: where each key is.",
+    aliases=("hoodie.metadata.record.index.enable",),
+)
+RECORD_INDEX_MIN_GROUPS = Key(
+    "hoodie.metadata.global.record.level.index.min.filegroup.count",
+    integer(1),
+    10,
+    "The file groups of a record index when it is built, at least; their number never changes.",
+    aliases=("hoodie.metadata.record.index.min.filegroup.count",),
+)
+RECORD_INDEX_MAX_GROUPS = Key(
+    "hoodie.metadata.global.record.level.index.max.filegroup.count",
+    integer(1),
+    10_000,
+    "The file groups of a record index when it is built, at most.",
+    aliases=("hoodie.metadata.record.index.max.filegroup.count",),
 )

@@ -57,7 +57,7 @@ def report_indexes(ref: TableRef) -> list[IndexReport]:
 
 def _load_builds(ref: TableRef) -> dict[str, tuple[Instant, IndexBuild]]:
     """The plans of what is being built, by partition; those of other engines are not known."""
-    found = {}
+    found: dict[str, tuple[Instant, IndexBuild]] = {}
     for instant, plan in load_planned(ref, ref.load_timeline()).items():
         try:
             found |= {build.partition: (instant, build) for build in read_builds(plan)}
@@ -66,9 +66,7 @@ def _load_builds(ref: TableRef) -> dict[str, tuple[Instant, IndexBuild]]:
     return found
 
 
-def _report(
-    ref: TableRef, name: str, builds: dict[str, tuple[Instant, IndexBuild]]
-) -> IndexReport:
+def _report(ref: TableRef, name: str, builds: dict[str, tuple[Instant, IndexBuild]]) -> IndexReport:
     files = list_partition(ref.env, name)
     groups = {file.name.file_id for file in files}
     columns: tuple[str, ...] = ()

@@ -161,7 +161,8 @@ class MetadataTable:
         """A lost file would be a wrong listing, so what commits wrote here must be here.
 
         Commits are asked only where a file group has nothing of theirs. Each of the first ones
-        fills one partition, and may have made a base file beside the log that is there.
+        fills one partition, and may have made a base file beside the log that is there. What ended
+        before that went with the partition, which had been there before, and was dropped.
         """
         names = {str(file.name) for file in files}
         present: dict[str, set[InstantTime]] = {}

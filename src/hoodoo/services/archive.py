@@ -32,7 +32,6 @@ from hoodoo.model.table import TableType
 from hoodoo.recovery.traces import Traces, load_traces
 from hoodoo.services.archive_plan import ArchiveFacts, Leaving, choose_leaving
 from hoodoo.services.clean_facts import choose_kept_views, load_last_clean
-from hoodoo.services.index_schedule import find_build_bounds
 from hoodoo.services.metadata_table import find_archive_bound
 from hoodoo.table.listing import data_files
 from hoodoo.table.ref import TableRef
@@ -186,7 +185,6 @@ def load_facts(ref: TableRef, traces: Traces) -> ArchiveFacts:
             *_find_unswept(traces),
             *_find_last_kept(ref, timeline),
             *find_archive_bound(ref, timeline),
-            *find_build_bounds(ref, timeline),
         ),
         passes_savepoints=ref.config.get(ARCHIVE_BEYOND_SAVEPOINT),
     )

@@ -8,13 +8,14 @@ base files that the build makes. So no commit can be missed, whatever it is doin
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from hoodoo.concurrency.gate import change_properties, request
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.concurrency import LOCK_PROVIDER, LockProvider
 from hoodoo.config.table import METADATA_PARTITIONS_INFLIGHT
-from hoodoo.errors import ConfigError, InputError, Unsupported
+from hoodoo.errors import ConfigError, FormatError, InputError, Unsupported
 from hoodoo.format import timeline as codec
 from hoodoo.metadata.build import make_metadata_table, open_partition
 from hoodoo.metadata.metadata_table import load_metadata_properties
@@ -29,8 +30,8 @@ from hoodoo.model.index_build import (
 from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.metadata_table import FILES, PARTITION_STATS, WRITABLE_PARTITIONS
 from hoodoo.model.plan import IndexPlan
+from hoodoo.services.index_definitions import define_index
 from hoodoo.services.index_entries import choose_file_groups
-from hoodoo.services.metadata_table import define_index
 from hoodoo.services.pending import find_plans
 from hoodoo.table.ref import TableRef
 from hoodoo.table.snapshot import take_snapshot
@@ -77,9 +78,7 @@ def schedule_index(
         if not builds:  # someone else was faster
             return None
         plan = codec.encode(make_plan(builds, upto=find_upto(txn.timeline.instants)))
-        scheduled = request(
-            txn, Action.INDEXING, ref.env.ids.uuid(), lambda: (new_time(txn), plan)
-        )
+        scheduled = request(txn, Action.INDEXING, ref.env.ids.uuid(), lambda: (new_time(txn), plan))
     log.info("scheduled time=%s index=%s", scheduled.requested_time, ",".join(opened))
     return scheduled
 
@@ -122,15 +121,27 @@ def load_planned(ref: TableRef, timeline: Timeline) -> dict[Instant, IndexPlan]:
     return plans
 
 
-def find_build_bounds(ref: TableRef, timeline: Timeline) -> Iterable[InstantTime]:
+def find_build_bounds(
+    ref: TableRef, timeline: Timeline, *, ended_after: InstantTime | None = None
+) -> Iterator[InstantTime]:
     """From which instants on both timelines are needed as they are, for the sake of index builds.
 
-    A build tells by the timeline what was completed when it was planned. And until the metadata
-    table is compacted again, a new partition has log files of everything since then.
+    A build tells by the timeline what was completed when it was planned. One that `ended_after` the
+    last compaction of the metadata table has log files of everything since then.
     """
-    for plan in load_planned(ref, timeline).values():
-        for build in read_builds(plan):
-            yield min(build.since, *build.pending) if build.pending else build.since
+    ended = [
+        instant
+        for instant in timeline.completed
+        if instant.action is Action.INDEXING
+        and ended_after is not None
+        and instant.ended_at > ended_after
+    ]
+    for instant in (*find_plans(timeline, Action.INDEXING), *ended):
+        yield instant.requested_time
+        plan = read_plan(ref.env, ref.properties.timeline, instant)
+        with suppress(FormatError):  # another engine's
+            for build in read_builds(plan) if isinstance(plan, IndexPlan) else ():
+                yield min((build.since, *build.pending))
 
 
 def _find_missing(txn: Txn, ref: TableRef, partitions: Iterable[str]) -> list[str]:

@@ -34,8 +34,8 @@ from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.metadata_table import RECORD_INDEX, WRITABLE_PARTITIONS
 from hoodoo.model.plan import IndexPlan
 from hoodoo.services.index_catch_up import catch_up, is_open
-from hoodoo.services.index_entries import list_stored, make_entries
 from hoodoo.services.index_drop import drop_index
+from hoodoo.services.index_entries import list_stored, make_entries
 from hoodoo.services.index_schedule import (
     load_planned,
     refuse_restore,
@@ -53,7 +53,6 @@ from hoodoo.timeline.txn import Txn
 log = logging.getLogger("hoodoo.services")
 
 _POLL_S = 1.0
-_NAMES = ("built", "dropped")
 _TRIES = 20
 """How often the files of a table are listed anew because a clean deleted some of them."""
 
@@ -97,9 +96,12 @@ def create_index(
     ended = [result for result in results if result is not None]
     if not ended:
         return None
-    built, dropped = ((name for one in ended for name in getattr(one, of)) for of in _NAMES)
-    was_done = all(one.was_done for one in ended)
-    return IndexResult(ended[-1].instant, tuple(built), tuple(dropped), was_done)
+    return IndexResult(
+        ended[-1].instant,
+        tuple(name for one in ended for name in one.built),
+        tuple(name for one in ended for name in one.dropped),
+        was_done=all(one.was_done for one in ended),
+    )
 
 
 def plan_index(
@@ -263,9 +265,7 @@ def _make_entries(ref: TableRef, build: IndexBuild, engine: Engine) -> pa.Table:
 # -- use ----------------------------------------------------------------------------------------
 
 
-def _publish_partition(
-    ref: TableRef, owned: OwnedPlan, build: IndexBuild, engine: Engine
-) -> bool:
+def _publish_partition(ref: TableRef, owned: OwnedPlan, build: IndexBuild, engine: Engine) -> bool:
     """List a partition as complete; false if a write of another engine has to end first.
 
     Needs: all its base files are there.
@@ -347,9 +347,7 @@ def _wait_for_others(
         clock.sleep(_POLL_S)
 
 
-def _complete(
-    ref: TableRef, owned: OwnedPlan, partitions: frozenset[str]
-) -> IndexResult:
+def _complete(ref: TableRef, owned: OwnedPlan, partitions: frozenset[str]) -> IndexResult:
     """Complete the instant; what was dropped meanwhile is left out."""
     plan = owned.plan
     assert isinstance(plan, IndexPlan)

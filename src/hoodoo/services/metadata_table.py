@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from hoodoo.concurrency.gate import change_properties
 from hoodoo.concurrency.liveness import default_expiry_ms, store_time_ms
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.config.metadata import COMPACT_COMMITS, INDEX_BLOOM_FILTERS, INDEX_COLUMN_STATS
+from hoodoo.config.metadata import (
+    COMPACT_COMMITS,
+    INDEX_BLOOM_FILTERS,
+    INDEX_COLUMN_STATS,
+    INDEX_RECORDS,
+)
 from hoodoo.config.table import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT
 from hoodoo.config.upkeep import HISTORY_BATCH, HISTORY_FILE_BYTES, MANIFESTS_RETAINED
 from hoodoo.engine.engine import Engine
-from hoodoo.errors import FormatError, InputError, NotFound, naming
-from hoodoo.format.index_definitions import define_column_stats
+from hoodoo.errors import FormatError, HoodooError, InputError, NotFound
 from hoodoo.metadata.build import fill_partition, make_metadata_table
 from hoodoo.metadata.compact import (
     count_since_compaction,
@@ -42,8 +45,6 @@ from hoodoo.metadata.metadata_table import (
 )
 from hoodoo.metadata.recorder import (
     DEFINITIONS_PATH_KEY,
-    INDEX_DEFINITIONS,
-    load_indexed_columns,
     recorded_partitions,
 )
 from hoodoo.metadata.retention import archive_timeline, clean_up, remove_pending_compaction
@@ -52,12 +53,15 @@ from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.metadata_table import (
     BLOOM_FILTERS,
     COLUMN_STATS,
-    FILE_GROUPS,
     FILES,
     PARTITION_STATS,
+    RECORD_INDEX,
+    WRITABLE_PARTITIONS,
 )
 from hoodoo.model.paths import METADATA_TABLE, TimelinePaths, join
-from hoodoo.services.index_entries import list_stored, load_schema, make_entries
+from hoodoo.services.index_definitions import define_index
+from hoodoo.services.index_entries import choose_file_groups, list_stored, make_entries
+from hoodoo.services.index_schedule import find_build_bounds, refuse_restore
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline.history_writer import HistoryRules
@@ -69,6 +73,8 @@ from hoodoo.timeline.txn import Txn
 log = logging.getLogger("hoodoo.services")
 
 _EXPIRIES = 2
+_RESTORED = frozenset({PARTITION_STATS, RECORD_INDEX})
+"""The indexes that a restore drops, and builds again."""
 
 
 def chosen_partitions(ref: TableRef) -> tuple[str, ...]:
@@ -80,6 +86,8 @@ def chosen_partitions(ref: TableRef) -> tuple[str, ...]:
             chosen.append(PARTITION_STATS)
     if ref.config.get(INDEX_BLOOM_FILTERS):
         chosen.append(BLOOM_FILTERS)
+    if ref.config.get(INDEX_RECORDS):
+        chosen.append(RECORD_INDEX)
     return tuple(chosen)
 
 
@@ -92,8 +100,9 @@ def create_index(ref: TableRef, engine: Engine, *partitions: str) -> TableRef:
     Crash: before the head, files that nobody reads; the next one to come here removes them.
     """
     for partition in partitions:
-        if partition not in FILE_GROUPS:
-            raise InputError(f"no index {partition!r}; there are {', '.join(sorted(FILE_GROUPS))}")
+        if partition not in WRITABLE_PARTITIONS:
+            known = ", ".join(sorted(WRITABLE_PARTITIONS))
+            raise InputError(f"no index {partition!r}; there are {known}")
         if partition == PARTITION_STATS and not ref.properties.keys.is_partitioned:
             raise InputError("a table without partitions has no statistics of partitions")
     with transaction(ref, "index") as txn:
@@ -108,6 +117,7 @@ def _build(
     txn: Txn, ref: TableRef, engine: Engine, partitions: Sequence[str]
 ) -> dict[str, str | None]:
     """Fill partitions by what the table of the Txn has; what its properties then say."""
+    refuse_restore(txn)
     ref = reopen_for_writing(ref)
     known = set(ref.properties.metadata_partitions)
     changes: dict[str, str | None] = {}
@@ -118,11 +128,13 @@ def _build(
         where = make_metadata_table(txn, ref.properties)
     missing = [p for p in dict.fromkeys((FILES, *partitions)) if p not in known]
     stored = list_stored(ref, txn.timeline)
-    if COLUMN_STATS in missing:
-        changes[DEFINITIONS_PATH_KEY] = _define_columns(ref, txn.timeline)
     for partition in missing:
+        path = define_index(ref, txn.timeline, partition)
+        if path is not None:
+            changes[DEFINITIONS_PATH_KEY] = path
         entries = make_entries(ref, engine, txn.timeline, partition, stored)
-        fill_partition(txn, where, partition, entries, file_groups=FILE_GROUPS[partition])
+        file_groups = choose_file_groups(ref.config, partition, entries.num_rows)
+        fill_partition(txn, where, partition, entries, file_groups=file_groups)
     inflight = set(ref.properties.metadata_partitions_inflight) - set(missing)
     return changes | {
         METADATA_PARTITIONS.name: ",".join(sorted({*known, *missing})),
@@ -130,46 +142,59 @@ def _build(
     }
 
 
-def _define_columns(ref: TableRef, timeline: Timeline) -> str:
-    """Say which columns have statistics, for whoever writes them later; where that is said."""
-    env, path = ref.env, ref.properties.raw.get(DEFINITIONS_PATH_KEY) or INDEX_DEFINITIONS
-    data: bytes | None = None
-    with suppress(NotFound):
-        data = env.storage.read(path)
-    schema = load_schema(ref, timeline)
-    columns = load_indexed_columns(env, ref.config, ref.properties, schema)
-    with naming(path):
-        env.storage.put(path, define_column_stats(data, tuple(columns.types)))
-    return path
-
-
 # -- restore ------------------------------------------------------------------------------------
 
 
-def drop_narrow_indexes(ref: TableRef) -> None:
-    """Take statistics of partitions out of use: what a restore brings back may lie beyond them.
+def drop_narrow_indexes(ref: TableRef) -> tuple[str, ...]:
+    """Take indexes out of use that cannot follow a restore; `rebuild_indexes` builds them again.
 
-    Apache Hudi replaces them by those of the files that are current. They can be built again.
+    What comes back may lie beyond the statistics of its partition, and its keys elsewhere.
     Order: the table's properties, by a decision of the head; then the files.
     Crash: files that nobody reads; whoever builds the index again removes them.
     """
-    if PARTITION_STATS not in recorded_partitions(ref.reopen().properties):
-        return
+    if not _RESTORED & recorded_partitions(ref.reopen().properties):
+        return ()
+    dropped: tuple[str, ...] = ()
     with transaction(ref, "restore") as txn:
 
         def changes() -> dict[str, str | None]:
+            nonlocal dropped
             present = ref.reopen().properties
+            dropped = tuple(sorted(_RESTORED & recorded_partitions(present)))
             names = (
                 (METADATA_PARTITIONS.name, present.metadata_partitions),
                 (METADATA_PARTITIONS_INFLIGHT.name, present.metadata_partitions_inflight),
             )
-            return {key: ",".join(p for p in own if p != PARTITION_STATS) for key, own in names}
+            return {key: ",".join(p for p in own if p not in _RESTORED) for key, own in names}
 
         change_properties(txn, changes)
-        for entry in list(ref.env.storage.list(join(METADATA_TABLE, PARTITION_STATS))):
-            txn.fence.ensure()
-            delete_surely(ref.env, entry.path)
-    log.warning("index_dropped index=%s reason=restore", PARTITION_STATS)
+        for partition in dropped:
+            for entry in list(ref.env.storage.list(join(METADATA_TABLE, partition))):
+                txn.fence.ensure()
+                delete_surely(ref.env, entry.path)
+    log.warning(
+        "index_dropped index=%s reason=restore: built again once the restore is completed; if that "
+        "fails, run `hoodoo index create`",
+        ",".join(dropped),
+    )
+    return dropped
+
+
+def rebuild_indexes(ref: TableRef, engine: Engine, dropped: Sequence[str]) -> None:
+    """Build what a restore dropped. It is completed, so failing here fails nothing else.
+
+    Order: that of `create_index`.
+    """
+    if not dropped:
+        return
+    try:
+        create_index(ref, engine, *dropped)
+    except HoodooError as error:
+        log.warning(
+            "index_not_rebuilt index=%s error=%s: run `hoodoo index create`",
+            ",".join(dropped),
+            error,
+        )
 
 
 def take_back_in_metadata_table(txn: Txn, ref: TableRef, time: InstantTime) -> None:
@@ -225,7 +250,8 @@ def compact_metadata_table(ref: TableRef, *, at_least: int | None = None) -> Ins
         run_compaction(txn, table, time, plan_compaction(table, partitions))
         table = open_metadata_table(ref.env, txn.timeline)
         clean_up(txn, table, partitions)
-        archive_timeline(txn, table, _rules(ref))
+        bounds = tuple(find_build_bounds(ref, txn.timeline))
+        archive_timeline(txn, table, _rules(ref), bounds=bounds)
     return time
 
 
@@ -283,17 +309,19 @@ def _load_undone(ref: TableRef, timeline: Timeline) -> Iterable[InstantTime]:
                     yield from map(InstantTime, times)
 
 
-def find_archive_bound(ref: TableRef) -> Iterable[InstantTime]:
+def find_archive_bound(ref: TableRef, timeline: Timeline) -> Iterable[InstantTime]:
     """From which instant on the table's timeline is needed, for the metadata table's sake.
 
     Apache Hudi reads blocks of log files that the table's timeline knows: until they are compacted,
     their instants stay.
     """
-    if not has_metadata_table(ref.properties):
-        return
-    where = load_metadata_properties(ref.env).timeline
-    last = find_last_compaction(load_timeline(ref.env, where))
-    yield last.requested_time if last is not None else InstantTime("")
+    compacted = None
+    if has_metadata_table(ref.properties):
+        where = load_metadata_properties(ref.env).timeline
+        last = find_last_compaction(load_timeline(ref.env, where))
+        compacted = last.requested_time if last is not None else InstantTime("")
+        yield compacted
+    yield from find_build_bounds(ref, timeline, ended_after=compacted)
 
 
 def _rules(ref: TableRef) -> HistoryRules:

@@ -38,8 +38,13 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.model.plan import CleanerPlan, RestorePlan
 from hoodoo.recovery.files import find_files, find_partitions, load_announced_paths, whole_path
 from hoodoo.recovery.recover import finish_decision, roll_back_dead
+from hoodoo.services.index_drop import abort_builds
 from hoodoo.services.index_entries import list_stored, load_schema
-from hoodoo.services.metadata_table import drop_narrow_indexes, take_back_in_metadata_table
+from hoodoo.services.metadata_table import (
+    drop_narrow_indexes,
+    rebuild_indexes,
+    take_back_in_metadata_table,
+)
 from hoodoo.services.pending import OwnedPlan, find_plans, own_plan, schedule
 from hoodoo.services.restore_plan import EMPTY_TABLE, RestoreFacts, find_previous, plan_restore
 from hoodoo.table.ref import TableRef
@@ -218,7 +223,8 @@ def _run(
     if not isinstance(plan, RestorePlan):
         path = instant_path(ref.properties.timeline, owned.attempt.instant)
         raise FormatError("no plan of a restore", source=path)
-    drop_narrow_indexes(ref)
+    aborted = abort_builds(ref)
+    dropped = (*aborted, *drop_narrow_indexes(ref))
     undone = {info: _undo(ref, engine, owned.attempt, info) for info in plan.instants_to_rollback}
     recorder = Recorder(
         *(ref.env, ref.config, engine),
@@ -237,6 +243,7 @@ def _run(
 
     with transaction(ref, "restore") as txn:
         publish(txn, owned.attempt, prepare_metadata)
+    rebuild_indexes(ref, engine, dropped)
     return plan, undone
 
 

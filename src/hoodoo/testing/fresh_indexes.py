@@ -28,7 +28,7 @@ def find_differences(ref: TableRef, *, engine: Engine | None = None) -> list[str
     timeline = ref.load_timeline()
     stored = list_stored(ref, timeline)
     table = open_metadata_table(ref.env, timeline)
-    found = []
+    found: list[str] = []
     for partition in ref.properties.metadata_partitions:
         kept = read_entries(table, table.load_partition(partition))
         fresh = make_entries(ref, engine, timeline, partition, stored)
@@ -72,10 +72,14 @@ def _facts(partition: str, entries: pa.Table) -> dict[object, object]:
     return {
         row["key"]: (
             *(row["file_name"], row["column_name"], row["value_count"], row["null_count"]),
-            *(row["min_value"], row["max_value"]),
+            *(_unwrap(row["min_value"]), _unwrap(row["max_value"])),
         )
         for row in rows
     }
+
+
+def _unwrap(bound: object) -> object:
+    return bound["value"] if isinstance(bound, dict) else bound
 
 
 def _is_within(fresh: object, kept: object) -> bool:

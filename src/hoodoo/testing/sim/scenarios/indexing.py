@@ -192,7 +192,7 @@ class Case2IndexerFailsMor(Case2IndexerFails):
 
     name = "index-indexer-fails-mor"
     table_type = "mor"
-    options = {**_FEW, **_LOGS}
+    options = MappingProxyType({**_FEW, **_LOGS})
 
 
 class Case3aPlannedBefore(IndexingScenario):
@@ -231,7 +231,7 @@ class Case4TableServices(IndexingScenario):
 
     name = "index-table-services"
     table_type = "mor"
-    options = {**_FEW, **_LOGS, "hoodie.clean.commits.retained": 1}
+    options = MappingProxyType({**_FEW, **_LOGS, "hoodie.clean.commits.retained": 1})
 
     def actors(self) -> Mapping[str, Action]:
         def services(env: Env) -> object:
