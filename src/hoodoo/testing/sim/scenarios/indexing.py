@@ -146,6 +146,8 @@ class IndexingScenario(TableScenario):
         for v, reason in self.ledger.refused.items():
             if "index" in reason or "metadata table" in reason:
                 raise Violation(f"write {v} failed because of an index: {reason}")
+        if Kind.JUMP_STORE in self.chances.rates:  # heartbeats may be dated far ahead
+            world.pass_time(self.chances.at_most * self.chances.jump_ms)
         world.pass_time(EXPIRY_MS + LEASE_MS)
         world.do("finisher", self._finish_builds)
         super().check(world, outcome)
