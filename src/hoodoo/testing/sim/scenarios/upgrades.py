@@ -24,8 +24,8 @@ from hoodoo.storage.storage import Storage
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import open_ref
 from hoodoo.testing.old_versions import make_version_6, make_version_8, name_metadata_table
-from hoodoo.testing.sim.metadata_checks import check_metadata_table
 from hoodoo.testing.sim.faults import Crashed, Kind, Operation
+from hoodoo.testing.sim.metadata_checks import check_metadata_table
 from hoodoo.testing.sim.scenario import Outcome, Scenario
 from hoodoo.testing.sim.seeded import Chances
 from hoodoo.testing.sim.stage import Settings, Violation
