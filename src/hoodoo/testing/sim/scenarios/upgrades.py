@@ -211,7 +211,7 @@ class UpgradeEight(Upgrade):
 
     name = "upgrade-8"
     table_type = "mor"
-    partitions = ("column_stats", "files")
+    partitions = ("files",)
 
     def age(self, storage: Storage) -> None:
         """Version 8, with a metadata table."""
