@@ -58,7 +58,7 @@ def set_properties(story: Story, *lines: str) -> None:
 
 @pytest.fixture(params=["cow", "mor"])
 def story(request: pytest.FixtureRequest, tmp_path: Path) -> Story:
-    return long_story(tmp_path / "table", request.param, commits=4, **LOGS)
+    return long_story(tmp_path / "table", request.param, commits=4, has_metadata=True, **LOGS)
 
 
 @pytest.mark.parametrize("version", [6, 8])
