@@ -45,7 +45,12 @@ def create_table(
     table_type: str = "cow",
     options: Mapping[str, object] | None = None,
 ) -> Table:
-    """Create a table; `schema` is a pyarrow.Schema, Avro JSON, or a Spark StructType."""
+    """Create a table; `schema` is a pyarrow.Schema, Avro JSON, or a Spark StructType.
+
+    It has a metadata table, unless `hoodie.metadata.enable` is false in its options.
+    Order: that of `table.create.create_table`; that of `create_index`, under the table's lock.
+    Crash: in between, a table without a metadata table; it can be written, and given one later.
+    """
     from hoodoo.table.create import create_table as create
 
     ref = create(
@@ -58,7 +63,7 @@ def create_table(
         table_type=table_type,
         options=options,
     )
-    if ref.options.sets(METADATA_ENABLE) and ref.options.get(METADATA_ENABLE):
+    if ref.options.get(METADATA_ENABLE):
         from hoodoo.services.metadata_table import chosen_partitions, create_index
 
         ref = create_index(ref, LocalEngine(), *chosen_partitions(ref))
@@ -312,11 +317,11 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
         """Bring the table from version 6 or 8 to version 9, which can be written.
 
         Nobody else may be writing. If it was cut off, upgrading again goes on. `dry_run` only tells
-        what would change, or why it would be refused. The metadata table is dropped.
+        what would change, or why it would be refused. A metadata table is built anew.
         """
         from hoodoo.services.upgrade import upgrade
 
-        done = upgrade(self._ref, dry_run=dry_run)
+        done = upgrade(self._ref, dry_run=dry_run, engine=self._engine)
         if not dry_run:
             self._ref = self._ref.open_again()
             self.__dict__.pop("properties", None)

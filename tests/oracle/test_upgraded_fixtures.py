@@ -18,7 +18,9 @@ from support.wheel import rows_of, wheel_rows
 import hoodoo
 from hoodoo.env import Env
 from hoodoo.errors import Unsupported
+from hoodoo.inspect.metadata_listing import compare_listings
 from hoodoo.model import paths
+from hoodoo.model.metadata_table import WRITABLE_PARTITIONS
 from hoodoo.services.upgrade import upgrade
 from hoodoo.storage.storage import Storage
 from hoodoo.table.ref import open_ref
@@ -61,10 +63,14 @@ def test_readers_see_the_same_after_an_upgrade(name: str, copy: Unpack) -> None:
     place = copy(name)
     before = read_all(place)
     table = hoodoo.open_table(place)
+    had = set(table.properties.get("hoodie.table.metadata.partitions", "").split(","))
     done = table.upgrade()
     assert (done.is_done, done.to_version) == (True, 9)
     assert table.properties["hoodie.table.version"] == "9"
     assert read_all(place) == before
+    assert done.rebuilt == tuple(sorted(had & WRITABLE_PARTITIONS))
+    if done.rebuilt:
+        assert not compare_listings(table._ref)
     assert not [file for file in (place / ".hoodie").iterdir() if file.name.endswith("commit")]
     assert not table.upgrade().is_done
 

@@ -17,12 +17,13 @@ from hoodoo.errors import TableChanged, TimelineError, Unsupported, WriterAlive
 from hoodoo.format.log.blocks import Block
 from hoodoo.format.log.commands import rollback_block
 from hoodoo.format.log.writer import encode_blocks
+from hoodoo.inspect.metadata_listing import compare_listings
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.services.upgrade import upgrade
 from hoodoo.services.upgrade_properties import upgrade_properties
 from hoodoo.services.upgrade_timeline import OldFile, assign_completions
 from hoodoo.table.ref import open_ref
-from hoodoo.testing.old_versions import make_version_6, make_version_8
+from hoodoo.testing.old_versions import make_version_6, make_version_8, name_metadata_table
 from hoodoo.timeline.history import load_history
 
 MODELS = "org.apache.hudi.common.model."
@@ -57,7 +58,7 @@ def set_properties(story: Story, *lines: str) -> None:
 
 @pytest.fixture(params=["cow", "mor"])
 def story(request: pytest.FixtureRequest, tmp_path: Path) -> Story:
-    return long_story(tmp_path / "table", request.param, commits=4, **LOGS)
+    return long_story(tmp_path / "table", request.param, commits=4, has_metadata=True, **LOGS)
 
 
 @pytest.mark.parametrize("version", [6, 8])
@@ -95,6 +96,55 @@ def test_dry_run_changes_nothing(story: Story) -> None:
     assert files == {
         path: path.stat().st_mtime_ns for path in story.place.rglob("*") if path.is_file()
     }
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_the_metadata_table_is_built_anew(story: Story, version: int) -> None:
+    make_old(story, version)
+    storage = story.table._ref.env.storage
+    expected = ["column_stats", "files", "partition_stats"]
+    if version == 6:
+        expected = ["bloom_filters", "column_stats", "files", "partition_stats", "record_index"]
+        name_metadata_table(storage, *expected, "expr_index_v")
+        story.table = hoodoo.open_table(story.place)
+    done = story.table.upgrade()
+    assert list(done.rebuilt) == expected
+    assert done.dropped == (("expr_index_v",) if version == 6 else ())
+    assert story.table.properties["hoodie.table.metadata.partitions"] == ",".join(done.rebuilt)
+    assert not compare_listings(story.table._ref)
+    story.check(kept=4)
+    story.upsert(9, "a", "z")
+    story.check(kept=5)
+    assert not compare_listings(story.open()._ref)
+
+
+def test_columns_with_statistics_stay_the_same(story: Story) -> None:
+    make_old(story, 8)
+    file = story.place / ".hoodie" / ".index_defs" / "index.json"
+    definitions = json.loads(file.read_text())
+    every = definitions["indexDefinitions"]
+    every["column_stats"]["sourceFields"] = ["v"]
+    every["expr_index_v"] = {**every["column_stats"], "indexName": "expr_index_v"}
+    file.write_text(json.dumps(definitions))
+    story.table.upgrade()
+    (found,) = json.loads(file.read_text())["indexDefinitions"].values()
+    assert (found["indexName"], found["sourceFields"]) == ("column_stats", ["v"])
+
+
+def test_no_metadata_table_is_built_where_it_is_not_wanted(story: Story) -> None:
+    make_old(story, 8)
+    story.table = story.open(**{"hoodie.metadata.enable": False})
+    done = story.table.upgrade()
+    assert (done.rebuilt, len(done.dropped)) == ((), 3)
+    assert "hoodie.table.metadata.partitions" not in story.table.properties
+    assert not (story.place / ".hoodie" / "metadata" / ".hoodie").exists()
+    story.check(kept=4)
+
+
+def test_a_table_without_a_metadata_table_gets_none(story: Story) -> None:
+    make_old(story, 6)
+    assert story.table.upgrade().rebuilt == ()
+    assert "hoodie.table.metadata.partitions" not in story.table.properties
 
 
 def test_two_processes_at_once(story: Story) -> None:

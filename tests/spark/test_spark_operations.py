@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from support.carriers import KEYS_IN_SPARK
+from support.carriers import CARRIERS, KEYS_IN_SPARK
 from support.indexed import (
     BUCKETS,
+    FILTERS,
     GLOBAL,
     INDEX,
     KINDS,
@@ -335,6 +336,20 @@ def test_a_key_in_two_partitions_becomes_one_row(
     table.insert(frame(spark, [("a", "y", 1, 2), ("a", "z", 1, 3)]))
     table.upsert(frame(spark, [("a", "new", 3, 5)]))
     assert read_both(table) == [("a", "new", 3, 5)]
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_no_footer_is_opened_where_the_metadata_table_has_the_filters(
+    spark: SparkSession, tmp_path: Path, carrier: str
+) -> None:
+    options = {**FILTERS, **NO_SMALL_FILES, **CARRIERS[carrier]}
+    table = create_anyhow(tmp_path / "t", "cow", options, "ts")
+    for first in (0, 1):
+        rows = [(f"key-{n}", "x", 1, n) for n in range(first, 90, 2)]
+        table.insert(frame(spark, rows))
+    for file in (tmp_path / "t").rglob("p=*/*.parquet"):
+        file.write_bytes(bytes(file.stat().st_size))
+    assert table.upsert(frame(spark, [("key-", "x", 1, 1)])).stats.inserted == 1
 
 
 @pytest.mark.parametrize("options", [{INDEX: "SIMPLE"}, {INDEX: "BLOOM"}], ids=["simple", "bloom"])

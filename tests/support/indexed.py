@@ -17,6 +17,8 @@ from support.wheel import wheel_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])
 INDEX = "hoodie.index.type"
+FILTERS = {INDEX: "BLOOM", "hoodie.metadata.index.bloom.filter.enable": "true"}
+"""The bloom index, with the filters of files in the metadata table."""
 BUCKETS = {INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
 GLOBAL = {INDEX: "GLOBAL_SIMPLE"}
 STAYS = {**GLOBAL, "hoodie.simple.index.update.partition.path": "false"}

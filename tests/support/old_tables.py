@@ -98,21 +98,35 @@ def values(read: pa.Table) -> dict[str, int]:
     return dict(zip(keys, read.column("v").to_pylist(), strict=True))
 
 
-def new_story(place: Path, table_type: str = "cow", **options: object) -> Story:
-    """A new table."""
+def new_story(
+    place: Path, table_type: str = "cow", *, has_metadata: bool = False, **options: object
+) -> Story:
+    """A new table.
+
+    Without a metadata table, unless told: archival waits for compactions of that, and these
+    stories are about what a table keeps by itself.
+    """
     hoodoo.create_table(
         str(place),
         schema=SCHEMA,
         record_key="id",
         partition_by="part",
         table_type=table_type,
+        options={"hoodie.metadata.enable": has_metadata},
     )
     return Story(place, hoodoo.open_table(str(place), {**SMALL, **options}))
 
 
-def long_story(place: Path, table_type: str = "cow", commits: int = 7, **options: object) -> Story:
+def long_story(
+    place: Path,
+    table_type: str = "cow",
+    commits: int = 7,
+    *,
+    has_metadata: bool = False,
+    **options: object,
+) -> Story:
     """A table with commits that rewrite a file group, and add others."""
-    story = new_story(place, table_type, **options)
+    story = new_story(place, table_type, has_metadata=has_metadata, **options)
     story.upsert(0, "a", "b", "c")
     for v in range(1, commits):
         story.upsert(v, "a", f"new {v}", part="p")

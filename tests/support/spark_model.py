@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 
 import hoodoo
 from support.carriers import from_files
-from support.indexed import BUCKETS, GLOBAL, INDEX, STAYS
+from support.indexed import BUCKETS, FILTERS, GLOBAL, INDEX, STAYS
 from support.wheel import wheel_rows
 
 INDEXES: Mapping[str, Mapping[str, str]] = {
     "simple": {INDEX: "SIMPLE"},
-    "bloom": {INDEX: "BLOOM"},
+    "bloom": FILTERS,
     "bucket": BUCKETS,
     "global": GLOBAL,
     "stays": STAYS,

@@ -108,7 +108,7 @@ def begin_commit(machine: Machine) -> Attempt:
         return Attempt(transitions.start(txn, requested, CommitMetadata()), heartbeat)
 
 
-COMPLETED = r"/timeline/\d+_\d+\.\w+$"
+COMPLETED = r"(?<!metadata/\.hoodie)/timeline/\d+_\d+\.\w+$"
 """Matches the files of completed instants."""
 
 

@@ -298,7 +298,7 @@ def test_existing_and_missing_tables(tmp_path: Path) -> None:
 def test_a_table_whose_metadata_table_cannot_be_kept_is_not_written(
     tmp_path: Path, partitions: str, reason: str
 ) -> None:
-    table = make(tmp_path)
+    table = make(tmp_path, options={"hoodie.metadata.enable": False})
     table.insert(row())
     path = tmp_path / "t" / ".hoodie" / "hoodie.properties"
     path.write_text(path.read_text() + f"\nhoodie.table.metadata.partitions={partitions}\n")

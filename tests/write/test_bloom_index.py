@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support.indexed import INDEX, KINDS, arrow, create, read_both
+from support.indexed import FILTERS, INDEX, KINDS, arrow, create, read_both
 
 import hoodoo
+from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import FormatError
 from hoodoo.format.key_summary import BLOOM
 from hoodoo.format.parquet import Footer, read_footer
+from hoodoo.index.stored_filters import open_filters
+from hoodoo.services.metadata_table import create_index
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.write import merging
 
@@ -32,6 +35,54 @@ def test_the_bloom_index_spares_files_by_their_footers(tmp_path: Path, kind: str
     assert bloom.upsert(new).stats.inserted == 1
     with pytest.raises(FormatError):
         bloom.upsert(arrow([("key-000001", "x", 1, 1)]))
+
+
+def spoil_base_files(place: Path) -> None:
+    """Make base files unreadable, footers too, as large as they were."""
+    for file in place.rglob("p=*/*.parquet"):
+        file.write_bytes(bytes(file.stat().st_size))
+
+
+@KINDS
+@pytest.mark.parametrize("statistics", ["true", "false"])
+def test_no_footer_is_opened_where_the_metadata_table_has_the_filters(
+    tmp_path: Path, kind: str, statistics: str
+) -> None:
+    options = {
+        **FILTERS,
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.metadata.index.column.stats.enable": statistics,
+    }
+    table = create(tmp_path / "t", kind, options, "ts")
+    for number in range(3):
+        table.insert(arrow([(f"key-{n}", "x", 1, n) for n in range(number, 90, 3)]))
+    spoil_base_files(tmp_path / "t")
+    assert table.upsert(arrow([("key-", "x", 1, 1)])).stats.inserted == 1
+    with pytest.raises(FormatError):  # its file has to be read
+        table.upsert(arrow([("key-7", "x", 1, 1)]))
+    footers = hoodoo.open_table(table.uri, {**options, "hoodie.bloom.index.use.metadata": "false"})
+    with pytest.raises(FormatError):
+        footers.upsert(arrow([("key-", "x", 1, 1)]))
+
+
+def test_a_file_without_an_entry_may_have_any_key(tmp_path: Path) -> None:
+    options = {INDEX: "BLOOM", "hoodie.parquet.small.file.limit": "0"}
+    table = create(tmp_path / "t", "cow", options, "ts")
+    table.insert(arrow([("a", "x", 1, 1)]))
+    (file,) = (tmp_path / "t").rglob("p=*/*.parquet")
+    without = pq.ParquetFile(file)
+    known = {k: v for k, v in without.metadata.metadata.items() if k != BLOOM.encode()}
+    rows = without.read()
+    without.close()
+    pq.write_table(rows.replace_schema_metadata(known), file)
+    table.insert(arrow([("b", "x", 1, 1)]))
+    table = hoodoo.api.Table(create_index(table._ref, LocalEngine(), "bloom_filters"))
+    filters = open_filters(take_snapshot(table._ref), by_range=True)
+    assert filters is not None
+    loaded = filters.load(take_snapshot(table._ref).slices())
+    assert sorted(one is None for one in loaded) == [False, True]
+    assert table.upsert(arrow([("a", "x", 2, 2), ("b", "x", 2, 2)])).stats.updated == 2
+    assert read_both(table) == [("a", "x", 2, 2), ("b", "x", 2, 2)]
 
 
 def test_the_bloom_index_finds_keys_in_logs_and_forgets_the_deleted(tmp_path: Path) -> None:

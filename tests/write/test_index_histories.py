@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.indexed import (
     BUCKETS,
+    FILTERS,
     GLOBAL,
     INDEX,
     STAYS,
@@ -116,8 +117,8 @@ def apply(table: Any, model: Model, step: str, given: Any) -> None:
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize(
     "options",
-    [{INDEX: "BLOOM"}, BUCKETS, GLOBAL, STAYS],
-    ids=["bloom", "bucket", "global", "stays"],
+    [{INDEX: "BLOOM"}, FILTERS, BUCKETS, GLOBAL, STAYS],
+    ids=["bloom", "filters", "bucket", "global", "stays"],
 )
 @settings(max_examples=6)
 @given(steps=st.lists(STEPS, min_size=2, max_size=6))

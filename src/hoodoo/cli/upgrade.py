@@ -37,8 +37,9 @@ def upgrade(
 
 def _print_upgrade(done: Upgraded, *, dry_run: bool) -> None:
     if done.from_version == done.to_version:
-        left = "; removed what an earlier upgrade left" if done.is_done else ""
+        left = "; finished what an earlier upgrade left" if done.is_done else ""
         output.print_line(f"the table is of version {done.to_version} already{left}")
+        _print_metadata_table(done)
         return
     words = "would upgrade" if dry_run else "upgraded"
     output.print_line(f"{words} from version {done.from_version} to {done.to_version}")
@@ -48,7 +49,12 @@ def _print_upgrade(done: Upgraded, *, dry_run: bool) -> None:
     for change in done.changes:
         old, new = (output.cell(text or "-") for text in (change.old, change.new))
         output.print_line(f"  {change.key}: {old} -> {new}")
-    if done.dropped:
-        output.print_line(f"  metadata table dropped: {', '.join(done.dropped)}")
+    _print_metadata_table(done)
     for instant in done.pending:
         output.print_line(f"  still pending: {instant}")
+
+
+def _print_metadata_table(done: Upgraded) -> None:
+    for words, partitions in (("built anew", done.rebuilt), ("dropped", done.dropped)):
+        if partitions:
+            output.print_line(f"  metadata table {words}: {', '.join(partitions)}")

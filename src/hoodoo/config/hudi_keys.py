@@ -233,7 +233,7 @@ _TUNING: tuple[Rules, ...] = (
         "hoodie.bloom.index.",
         "bucketized.checking bucketized.checking.enable.dynamic.parallelism "
         "fileid.key.sorting.enable filter.type input.storage.level keys.per.bucket parallelism "
-        "update.partition.path use.caching use.metadata use.treebased.filter",
+        "update.partition.path use.caching use.treebased.filter",
     ),
     tuning(
         "hoodie.bucket.index.",

@@ -77,6 +77,14 @@ PRUNE_BY_RANGES = Key(
     True,
     "BLOOM: leave files out whose footer says that all their keys are smaller or larger.",
 )
+BLOOM_BY_METADATA = Key(
+    "hoodie.bloom.index.use.metadata",
+    boolean,
+    True,
+    "BLOOM: take bloom filters and ranges of keys from the metadata table, if it has them, and "
+    "open no footers. Apache Hudi's default is false; but a table has filters there only if "
+    "somebody asked for them.",
+)
 NUM_BUCKETS = Key(
     "hoodie.bucket.index.num.buckets",
     integer(1, MOST_BUCKETS),

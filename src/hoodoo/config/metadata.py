@@ -8,9 +8,8 @@ METADATA_ENABLE = Key(
     "hoodie.metadata.enable",
     boolean,
     True,
-    "Reads take the listing of files from the metadata table, if the table has one. Set to `true` "
-    "when a table is created, it gives the table one. Writes keep the one that a table has, "
-    "whatever this says.",
+    "A new table gets a metadata table, and reads take the listing of files from the one that a "
+    "table has. Writes keep it, whatever this says.",
 )
 DATA_SKIPPING = Key(
     "hoodie.enable.data.skipping",
@@ -22,7 +21,7 @@ DATA_SKIPPING = Key(
 INDEX_COLUMN_STATS = Key(
     "hoodie.metadata.index.column.stats.enable",
     boolean,
-    False,
+    True,
     "A table that is created with a metadata table gets statistics of columns in it: of files, "
     "and of partitions if it has some.",
 )

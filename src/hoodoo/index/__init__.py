@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hoodoo.config.index import (
+    BLOOM_BY_METADATA,
     INDEX_TYPE,
     PRUNE_BY_RANGES,
     RECORD_UPDATE_PARTITION_PATH,
@@ -28,7 +29,9 @@ def index_of(ref: TableRef) -> Index:
         case IndexType.SIMPLE:
             return SimpleIndex()
         case IndexType.BLOOM:
-            return BloomIndex(by_range=config.get(PRUNE_BY_RANGES))
+            return BloomIndex(
+                by_range=config.get(PRUNE_BY_RANGES), by_metadata=config.get(BLOOM_BY_METADATA)
+            )
         case IndexType.GLOBAL_SIMPLE:
             moves = config.get(UPDATE_PARTITION_PATH)
             return GlobalSimpleIndex(moves=moves, by_event_time=properties.merge.by_event_time)

@@ -1,6 +1,7 @@
-"""The bloom index: footers of base files rule most files out before keys are compared.
+"""The bloom index: bloom filters of base files rule most files out before keys are compared.
 
-It pays where keys grow with time, so that the range of keys in a footer says a lot.
+They are in the metadata table, if that has a partition `bloom_filters`, or else in footers. It pays
+where keys grow with time, so that the range of keys of a file says a lot.
 """
 
 from __future__ import annotations
@@ -11,19 +12,28 @@ import pyarrow as pa
 
 from hoodoo.index.file_search import FileSearch
 from hoodoo.index.slice_keys import KeyRange, SliceKeys, key_range, search_slice
+from hoodoo.index.stored_filters import StoredFilters, open_filters
 from hoodoo.table.read_rule import SliceRead
+from hoodoo.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class BloomIndex(FileSearch):
-    """As the simple index; `by_range`: whether the range of keys that a footer tells counts."""
+    """As the simple index; `by_range`: whether the range of keys of a file counts.
+
+    `by_metadata`: whether the metadata table is asked before footers are.
+    """
 
     by_range: bool = True
+    by_metadata: bool = True
 
     asks_footers = True
 
-    def search(self, read: SliceRead, keys: pa.Array) -> SliceKeys:
-        return search_slice(read, keys, by_range=self.by_range)
+    def open_filters(self, snapshot: Snapshot) -> StoredFilters | None:
+        return open_filters(snapshot, by_range=self.by_range) if self.by_metadata else None
+
+    def search(self, read: SliceRead, keys: pa.Array, in_base: pa.Array | None = None) -> SliceKeys:
+        return search_slice(read, keys, by_range=self.by_range, in_base=in_base)
 
     def key_range(self, read: SliceRead) -> KeyRange | None:
         return key_range(read) if self.by_range else None

@@ -18,6 +18,7 @@ from hoodoo.index.assign import assign_to_buckets
 from hoodoo.index.index import Assigned, KeyLookup, Room
 from hoodoo.index.matches import Matches, Targets, keep_alive
 from hoodoo.index.slice_keys import KeyRange, SliceKeys
+from hoodoo.index.stored_filters import StoredFilters
 from hoodoo.model.buckets import BucketRule, bucket_of
 from hoodoo.model.file_group_write import Counts, Destination
 from hoodoo.model.files import FileSlice
@@ -55,7 +56,10 @@ class BucketIndex:
                     "write to a table decides whether it has buckets, and how many",
                 )
 
-    def search(self, read: SliceRead, keys: pa.Array) -> SliceKeys:
+    def open_filters(self, snapshot: Snapshot) -> StoredFilters | None:
+        return None
+
+    def search(self, read: SliceRead, keys: pa.Array, in_base: pa.Array | None = None) -> SliceKeys:
         raise NotImplementedError("a bucket is not searched")
 
     def key_range(self, read: SliceRead) -> KeyRange | None:

@@ -14,6 +14,7 @@ from hoodoo.index.file_sizes import load_sizes
 from hoodoo.index.index import Assigned, KeyLookup, Room
 from hoodoo.index.matches import Matches, Targets, keep_where_known
 from hoodoo.index.slice_keys import KeyRange, SliceKeys, read_keys
+from hoodoo.index.stored_filters import StoredFilters
 from hoodoo.model.buckets import looks_like_bucket
 from hoodoo.model.file_group_write import NEW, Counts, Destination
 from hoodoo.model.files import FileSlice
@@ -47,7 +48,10 @@ class FileSearch:
         value = ref.config.get(INDEX_TYPE).value
         raise ConfigError(key=INDEX_TYPE.name, value=value, reason=reason)
 
-    def search(self, read: SliceRead, keys: pa.Array) -> SliceKeys:
+    def open_filters(self, snapshot: Snapshot) -> StoredFilters | None:
+        return None
+
+    def search(self, read: SliceRead, keys: pa.Array, in_base: pa.Array | None = None) -> SliceKeys:
         return read_keys(read)
 
     def key_range(self, read: SliceRead) -> KeyRange | None:

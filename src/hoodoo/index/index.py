@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from hoodoo.index.matches import Matches, Targets
 from hoodoo.index.slice_keys import KeyRange, SliceKeys
+from hoodoo.index.stored_filters import StoredFilters
 from hoodoo.model.buckets import BucketRule
 from hoodoo.model.file_group_write import Counts, Destination, FileGroupWrite, Route
 from hoodoo.model.files import FileSlice
@@ -92,8 +93,14 @@ class Index(Protocol):
     def refuse_misfit(self, snapshot: Snapshot) -> None:
         """Fail if rows written by these settings would not be found by those of the table."""
 
-    def search(self, read: SliceRead, keys: pa.Array) -> SliceKeys:
-        """What is in a slice: at least which of these keys, at most all of its keys."""
+    def open_filters(self, snapshot: Snapshot) -> StoredFilters | None:
+        """What tells of base files which keys they may have; None if they are to be opened."""
+
+    def search(self, read: SliceRead, keys: pa.Array, in_base: pa.Array | None = None) -> SliceKeys:
+        """What is in a slice: at least which of these keys, at most all of its keys.
+
+        `in_base`: those of the keys that the base file may have, if filters told.
+        """
 
     def key_range(self, read: SliceRead) -> KeyRange | None:
         """The smallest and the largest key of a slice, if known and worth knowing."""

@@ -78,23 +78,36 @@ def _has_wide_characters(texts: pa.Array) -> Flags:
     return np.asarray(has_wide.to_numpy(zero_copy_only=False), bool)
 
 
-def find_keys(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> pa.Array:
+def find_keys(
+    read: SliceRead, keys: pa.Array, *, by_range: bool = True, in_base: pa.Array | None = None
+) -> pa.Array:
     """Which of the keys are in a slice's files, deleted ones too: they belong to that group.
 
-    `by_range` is whether the range of keys that a base file tells is heeded.
+    `by_range` is whether the range of keys that a base file tells is heeded. `in_base`: those of
+    the keys that the base file may have, if that is known; then its footer is not asked.
     """
     is_present = np.zeros(len(keys), bool)
-    if read.slice.base is not None:
-        is_present |= _find_in_base(read, read.slice.base, keys, by_range=by_range)
+    base = read.slice.base
+    if base is not None and in_base is None:
+        is_present |= _find_in_base(read, base, keys, by_range=by_range)
+    elif base is not None and in_base is not None and len(in_base):
+        columns = pa.schema([(RECORD_KEY, pa.string())])
+        stored = _keys_of(read_base(read.env, base, read.rule, columns))
+        is_present |= are_in(keys, in_base.filter(pa.array(are_in(in_base, stored))))
     if read.slice.logs:
         for present in _read_logged_keys(read):
             is_present |= are_in(keys, present)
     return keys.filter(pa.array(is_present))
 
 
-def search_slice(read: SliceRead, keys: pa.Array, *, by_range: bool = True) -> SliceKeys:
-    """Which of the keys are in a slice, and which of those live; footers are asked first."""
-    present = find_keys(read, keys, by_range=by_range)
+def search_slice(
+    read: SliceRead, keys: pa.Array, *, by_range: bool = True, in_base: pa.Array | None = None
+) -> SliceKeys:
+    """Which of the keys are in a slice, and which of those live; footers are asked first.
+
+    `in_base` is as for `find_keys`.
+    """
+    present = find_keys(read, keys, by_range=by_range, in_base=in_base)
     if not read.slice.logs or not len(present):
         return SliceKeys(present)
     live = are_in(present, merge.one_array(read_merged_rows(read).column(RECORD_KEY)))

@@ -95,47 +95,52 @@ def _stats_of(
         for one in file.ranges:
             if one.column in by_column:
                 by_column[one.column].append((file, one))
-    tables = [empty_table(COLUMN_STATS_SCHEMA)]
-    partitions: list[str] = []
-    for name, pairs in by_column.items():
-        if pairs:
-            kind = schema.field(name).type
-            tables.append(_stats_of_column(name, kind, columns[name], pairs))
-            partitions += (file.partition for file, _ in pairs)
-    return pa.concat_tables(tables).combine_chunks(), pa.array(partitions, pa.string())
-
-
-def _stats_of_column(
-    name: str, kind: pa.DataType, type_: ColumnType, pairs: list[tuple[FileRanges, ColumnRange]]
-) -> pa.Table:
-    ranges = [one for _, one in pairs]
+    pairs = [pair for own in by_column.values() for pair in own]
+    if not pairs:
+        return empty_table(COLUMN_STATS_SCHEMA), pa.array([], pa.string())
+    files_of, ranges = zip(*pairs, strict=True)
+    types = [columns[one.column] for one in ranges]
+    known = [_has_bounds(one) for one in ranges]
+    wrapped = [int(t.wrapper if k else Wrapper.NULL) for t, k in zip(types, known, strict=True)]
+    wrappers = np.array(wrapped, np.int8)
+    ordinals = [t.value_type if k else ValueType.NULL for t, k in zip(types, known, strict=True)]
+    infos = [t.info if k else None for t, k in zip(types, known, strict=True)]
     count = len(pairs)
-    known = np.array([_has_bounds(one) for one in ranges], bool)
-    wrappers = np.where(known, np.int8(type_.wrapper), np.int8(Wrapper.NULL))
-    bounds = []
-    for values in ([one.min_value for one in ranges], [one.max_value for one in ranges]):
-        present = [value for value, is_known in zip(values, known, strict=True) if is_known]
-        inside = {type_.wrapper: _to_stored(present, kind, type_, name)} if present else {}
-        bounds.append(make_bounds(wrappers, inside))
-    types = np.where(known, np.int32(type_.value_type), np.int32(ValueType.NULL))
-    infos = pa.array([type_.info if is_known else None for is_known in known], pa.string())
-    columns = {
+    table = {
         "key": pa.repeat("", count),
         "kind": pa.repeat(pa.scalar(int(RecordKind.COLUMN_STATS), pa.int32()), count),
-        "file_name": pa.array([file.file_name for file, _ in pairs], pa.string()),
-        "column_name": pa.repeat(name, count),
-        "min_value": bounds[0],
-        "max_value": bounds[1],
+        "file_name": pa.array([file.file_name for file in files_of], pa.string()),
+        "column_name": pa.array([one.column for one in ranges], pa.string()),
+        "min_value": make_bounds(wrappers, _wrap(by_column, columns, schema, "min_value")),
+        "max_value": make_bounds(wrappers, _wrap(by_column, columns, schema, "max_value")),
         "value_count": pa.array([one.value_count for one in ranges], pa.int64()),
         "null_count": pa.array([one.null_count for one in ranges], pa.int64()),
         "size_bytes": pa.array([one.size_bytes for one in ranges], pa.int64()),
         "uncompressed_bytes": pa.array([one.uncompressed_bytes for one in ranges], pa.int64()),
         "is_deleted": pa.repeat(False, count),
         "is_tight_bound": pa.repeat(False, count),
-        "value_type": pa.array(types),
-        "value_type_info": infos,
+        "value_type": pa.array(map(int, ordinals), pa.int32()),
+        "value_type_info": pa.array(infos, pa.string()),
     }
-    return pa.table(columns, COLUMN_STATS_SCHEMA)
+    partitions = pa.array([file.partition for file in files_of], pa.string())
+    return pa.table(table, COLUMN_STATS_SCHEMA), partitions
+
+
+def _wrap(
+    by_column: Mapping[str, Sequence[tuple[FileRanges, ColumnRange]]],
+    columns: Mapping[str, ColumnType],
+    schema: pa.Schema,
+    bound: str,
+) -> dict[Wrapper, pa.Array]:
+    """The known bounds of all columns, column after column, by their wrapper."""
+    inside: dict[Wrapper, list[pa.Array]] = {}
+    for name, pairs in by_column.items():
+        present = [getattr(one, bound) for _, one in pairs if _has_bounds(one)]
+        if present:
+            type_ = columns[name]
+            stored = _to_stored(present, schema.field(name).type, type_, name)
+            inside.setdefault(type_.wrapper, []).append(stored)
+    return {wrapper: pa.concat_arrays(parts) for wrapper, parts in inside.items()}
 
 
 def _has_bounds(one: ColumnRange) -> bool:

@@ -6,6 +6,8 @@ of its old version, or of the new one.
 
 The replace is not a decision of the head: whoever came next would carry that out however late it
 is, and until then writers of the old version might have gone on.
+
+At the end the metadata table is built anew, if the table had one: by a transaction of its own.
 """
 
 from __future__ import annotations
@@ -14,19 +16,21 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from hoodoo.concurrency.liveness import default_expiry_ms
 from hoodoo.concurrency.lock_protocol import Lock
 from hoodoo.concurrency.locks import hold_lock
 from hoodoo.config.resolve import Config
 from hoodoo.config.table import archive_folder
+from hoodoo.engine.engine import Engine
+from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import (
-    AlreadyExists,
     PreconditionFailed,
     TableChanged,
     Unsupported,
     UnsupportedVersion,
 )
-from hoodoo.format import json_object, lsm
+from hoodoo.format import lsm
 from hoodoo.format import properties as codec
 from hoodoo.format.archived_log import MERGE_PLAN, parse_archive_name
 from hoodoo.model import paths
@@ -36,6 +40,14 @@ from hoodoo.model.table import TableVersion
 from hoodoo.services.upgrade_facts import NEW_TIMELINE, load_facts, load_old_files
 from hoodoo.services.upgrade_plan import PropertyChange, describe_changes, plan_upgrade
 from hoodoo.services.upgrade_properties import Changes, drop_metadata_table
+from hoodoo.services.upgrade_rebuild import (
+    Note,
+    choose_partitions,
+    leave_note,
+    read_note,
+    rebuild,
+    tidy_definitions,
+)
 from hoodoo.services.upgrade_timeline import (
     OldFile,
     assign_completions,
@@ -58,14 +70,6 @@ Progress = Callable[[int, int], None]
 """Told how many files of the timeline are done, and of how many."""
 
 _NEW = TableVersion.NINE
-_INDEX_DEFINITIONS = ".hoodie/.index_defs"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """That the files in the place of the new timeline are ours."""
-
-    from_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +85,31 @@ class Upgraded:
     """Instants of the active timeline that are written anew."""
     archives: int = 0
     """Files of the archived timeline that are."""
+    rebuilt: tuple[str, ...] = ()
+    """Partitions of the metadata table that are built anew."""
     dropped: tuple[str, ...] = ()
-    """Partitions of the metadata table, which is dropped."""
+    """Those that are not."""
     pending: tuple[str, ...] = ()
     """Instants that stay pending: plans to be run, dead writes to be rolled back."""
 
 
-def upgrade(ref: TableRef, *, dry_run: bool = False, progress: Progress | None = None) -> Upgraded:
+def upgrade(
+    ref: TableRef,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+) -> Upgraded:
     """Bring a table to version 9, or finish what was cut off.
 
     Raises `WriterAlive`, `Unsupported`, `TimelineError`, `TableChanged`, `LockTimeout`; then the
     table is of its old version, and whole.
     Order: lock; facts; decision; note; metadata table out of the properties, then deleted; history,
     then each file of the timeline, beside the old ones; properties replaced by condition; old files
-    deleted; note deleted.
+    deleted; lock given back; metadata table built; note deleted, under the lock.
     Crash: before the properties are replaced: the old version, with files that nobody looks at.
-    After that: version 9, with old files that nobody looks at. Upgrading again goes on.
+    After that: version 9, with old files that nobody looks at, and without a metadata table.
+    Upgrading again goes on.
     """
     if dry_run:
         return _look(ref.open_again())
@@ -104,11 +117,20 @@ def upgrade(ref: TableRef, *, dry_run: bool = False, progress: Progress | None =
     with hold_lock(ref, "upgrade") as lock:
         read_properties(ref.env)  # whoever died while replacing them left a backup
         ref = ref.open_again()
-        if ref.properties.version is _NEW:
-            return replace(_look(ref), is_done=_remove_old(ref, lock))
-        plan = _look(ref)
-        _run(ref, lock, progress or _ignore)
-        _remove_old(ref, lock)
+        plan, may_land_late = _look(ref), False
+        if ref.properties.version is not _NEW:
+            may_land_late = _run(ref, lock, plan.rebuilt, progress or _ignore)
+        note = read_note(ref.env)
+        if note is None:
+            return plan
+        _remove_old(ref, lock, note)
+    if may_land_late and note.partitions:  # the new files have the names of old ones
+        log.info("upgrade_waits ms=%d reason=late-deletes", default_expiry_ms(ref))
+        ref.env.clock.sleep(default_expiry_ms(ref) / 1000)
+    rebuild(ref.open_again(), engine or LocalEngine(), note.partitions)
+    with hold_lock(ref, "upgrade") as lock:
+        lock.ensure()
+        delete_surely(ref.env, paths.UPGRADE)
     log.info("upgraded from=%d to=%d instants=%d", plan.from_version, _NEW.value, plan.instants)
     return replace(plan, is_done=True)
 
@@ -133,10 +155,15 @@ def _look(ref: TableRef) -> Upgraded:
     """What there is to do; fails as the upgrade would."""
     properties = ref.properties
     if properties.version is _NEW:
-        return Upgraded(_NEW.value, _NEW.value, is_done=False)
+        note = read_note(ref.env)
+        noted = set(note.partitions) if note is not None else set()
+        rebuilt = tuple(sorted(noted - set(properties.metadata_partitions)))
+        return Upgraded(_NEW.value, _NEW.value, is_done=False, rebuilt=rebuilt)
     facts = load_facts(ref)
     changes = plan_upgrade(facts)
     is_old = properties.version.timeline_layout == 1
+    had = (*properties.metadata_partitions, *properties.metadata_partitions_inflight)
+    rebuilt = choose_partitions(ref, changes)
     return Upgraded(
         properties.version.value,
         _NEW.value,
@@ -144,25 +171,28 @@ def _look(ref: TableRef) -> Upgraded:
         changes=describe_changes(properties, changes),
         instants=len(facts.timeline) if is_old else 0,
         archives=len(archive_files(ref.env, properties.timeline)) if is_old else 0,
-        dropped=(*properties.metadata_partitions, *properties.metadata_partitions_inflight),
+        rebuilt=rebuilt,
+        dropped=tuple(partition for partition in had if partition not in rebuilt),
         pending=tuple(str(instant) for instant in facts.timeline.pending),
     )
 
 
-def _run(ref: TableRef, lock: Lock, progress: Progress) -> None:
+def _run(ref: TableRef, lock: Lock, rebuilt: tuple[str, ...], progress: Progress) -> bool:
+    """Make a table of version 9 of it; whether an old file may be deleted late."""
     env, is_old = ref.env, ref.properties.version.timeline_layout == 1
     etag = env.storage.read_version(paths.PROPERTIES).etag
     changes = plan_upgrade(load_facts(ref))
     files = load_old_files(ref) if is_old else []
-    _leave_note(env, Note(ref.properties.version.value))
+    leave_note(env, lock, Note(ref.properties.version.value, rebuilt))
     drops = drop_metadata_table(ref.properties)
     if drops:
         etag = _replace_properties(ref, lock, drops, etag)
-    _delete_directory(env, lock, paths.METADATA_TABLE)
+    may_land_late = _delete_directory(env, lock, paths.METADATA_TABLE)
     if is_old:
         _write_timeline(ref, lock, files, progress)
         _refuse_moved(ref, files)
     _replace_properties(ref, lock, changes, etag)
+    return may_land_late
 
 
 def _refuse_moved(ref: TableRef, known: list[OldFile]) -> None:
@@ -172,13 +202,6 @@ def _refuse_moved(ref: TableRef, known: list[OldFile]) -> None:
             f"the table at {ref.uri} was written while it was upgraded, by a writer that does not "
             "use its lock: stop all writers, and upgrade again"
         )
-
-
-def _leave_note(env: Env, note: Note) -> None:
-    try:
-        create_once(env, paths.UPGRADE, json_object.encode(note))
-    except AlreadyExists:
-        log.warning("upgrade_goes_on from=%d", note.from_version)
 
 
 def _replace_properties(ref: TableRef, lock: Lock, changes: Changes, etag: str) -> str:
@@ -287,16 +310,14 @@ def _build_history(
 # -- the old files -------------------------------------------------------------------------------
 
 
-def _remove_old(ref: TableRef, lock: Lock) -> bool:
-    """Delete what an upgrade leaves behind; whether there was anything.
+def _remove_old(ref: TableRef, lock: Lock, note: Note) -> None:
+    """Delete what an upgrade leaves behind, but for the note.
 
     Needs: version 9 in the properties, and the note.
-    Order: the timeline, oldest first; archive; definitions of dropped indexes; note.
+    Order: the timeline, oldest first; archive; definitions of dropped indexes.
     Crash: files that nobody looks at; upgrading again goes on.
     """
     env = ref.env
-    if not env.storage.exists(paths.UPGRADE):
-        return False
     old = [
         (instant.requested_time, instant.state.rank, entry.path)
         for entry in env.storage.list(paths.META)
@@ -310,9 +331,7 @@ def _remove_old(ref: TableRef, lock: Lock) -> bool:
         lock.ensure()
         delete_surely(env, path)
     if not present.metadata_partitions:
-        _delete_directory(env, lock, _INDEX_DEFINITIONS)
-    delete_surely(env, paths.UPGRADE)
-    return True
+        tidy_definitions(env, lock, note.partitions)
 
 
 def _find_archive(env: Env, folder: str) -> list[str]:
@@ -326,10 +345,13 @@ def _find_archive(env: Env, folder: str) -> list[str]:
     return found
 
 
-def _delete_directory(env: Env, lock: Lock, directory: str) -> None:
+def _delete_directory(env: Env, lock: Lock, directory: str) -> bool:
+    """Delete all files there; whether a request may land late."""
+    may_land_late = False
     for entry in list(env.storage.list(directory, recursive=True)):
         lock.ensure()
-        delete_surely(env, entry.path)
+        may_land_late |= delete_surely(env, entry.path)
+    return may_land_late
 
 
 def _ignore(done: int, total: int) -> None:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.index import Index
 from hoodoo.index.slice_keys import KeyRange, SliceKeys, read_keys
+from hoodoo.index.stored_filters import AT_ONCE
 from hoodoo.model.files import FileGroupId, FileSlice
 from hoodoo.rows.merge import one_array
 from hoodoo.spark.columns import HASH, LABEL, PLACE, TASK
@@ -84,14 +85,24 @@ def find_in_slices(
 ) -> DataFrame:
     """Keys of `rows` that are in these slices; each key is sent to the slices that may have it."""
     reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
-    ranges = SparkEngine(spark, "hoodoo: footers").map(index.key_range, reads)
+    filters = index.open_filters(snapshot) if len(slices) <= AT_ONCE else None
+    known = filters.load(slices) if filters is not None else [None] * len(reads)
+    if any(known):
+        ranges = [
+            one.range if one is not None and not read.slice.logs else None
+            for one, read in zip(known, reads, strict=True)
+        ]
+    else:
+        ranges = SparkEngine(spark, "hoodoo: footers").map(index.key_range, reads)
     pairs = _pair_with_slices(spark, rows, reads, ranges)
-    shared = spark.sparkContext.broadcast(reads)
+    shared = spark.sparkContext.broadcast(list(zip(reads, known, strict=True)))
 
     def search(batches: Iterable[Any]) -> Iterable[Any]:
         for number, keys in _keys_by_slice(batches).items():
-            read = shared.value[number]
-            yield from _with_group(index.search(read, keys), read.slice.group).to_batches()
+            read, known = shared.value[number]
+            in_base = known.keep_possible(keys) if known is not None else None
+            matches = index.search(read, keys, in_base)
+            yield from _with_group(matches, read.slice.group).to_batches()
 
     return pairs.mapInArrow(search, KEYS)
 

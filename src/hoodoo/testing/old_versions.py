@@ -55,7 +55,10 @@ def make_version_8(storage: Storage) -> None:
 
 
 def make_version_6(storage: Storage, *, archived: int = 0) -> None:
-    """Turn a table of version 9 into one of version 6; its first instants are archived."""
+    """Turn a table of version 9 into one of version 6; its first instants are archived.
+
+    It has no metadata table then: `name_metadata_table` gives it one.
+    """
     names = _rename_logs(storage)
     states = sorted(_timeline(storage), key=lambda each: each[0].requested_time)
     times = sorted({instant.requested_time for instant, _ in states})[:archived]
@@ -81,11 +84,22 @@ def make_version_6(storage: Storage, *, archived: int = 0) -> None:
     }
     if "hoodie.table.ordering.fields" in raw:
         raw["hoodie.table.precombine.field"] = raw.pop("hoodie.table.ordering.fields")
-    for key in ("initial.version", "format"):
+    for entry in list(storage.list(paths.METADATA_TABLE, recursive=True)):
+        storage.delete(entry.path)
+    for key in ("initial.version", "format", "metadata.partitions", "metadata.partitions.inflight"):
         raw.pop(f"hoodie.table.{key}", None)
     for key in ("path", "history.path"):
         raw.pop(f"hoodie.timeline.{key}", None)
     _put_properties(storage, raw)
+
+
+def name_metadata_table(storage: Storage, *partitions: str) -> None:
+    """Give a table a metadata table that nobody can read: an upgrade does not need to."""
+    raw = properties_codec.parse(storage.read(paths.PROPERTIES))
+    raw["hoodie.table.metadata.partitions"] = ",".join(partitions)
+    _put_properties(storage, raw)
+    for name in ("hoodie.properties", "timeline/00000000000000000.deltacommit.requested"):
+        storage.create(f"{paths.METADATA_TABLE}/.hoodie/{name}", b"")
 
 
 def _put_properties(storage: Storage, raw: dict[str, str]) -> None:

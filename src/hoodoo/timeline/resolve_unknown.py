@@ -46,8 +46,11 @@ def replace_once(env: Env, path: str, data: bytes, *, if_match: str) -> str:
     return _resolve(env, path, data, send, None)
 
 
-def delete_surely(env: Env, path: str) -> None:
-    """Remove an object; deleting twice does no harm, so lost answers are asked for again."""
+def delete_surely(env: Env, path: str) -> bool:
+    """Remove an object; deleting twice does no harm, so lost answers are asked for again.
+
+    True if an answer was lost: that request may land late, whatever has the name by then.
+    """
     for attempt in range(_ATTEMPTS):
         if attempt:
             env.clock.sleep(_PAUSE_S * attempt)
@@ -55,7 +58,7 @@ def delete_surely(env: Env, path: str) -> None:
             env.storage.delete(path)
         except OutcomeUnknown:
             continue
-        return
+        return attempt > 0
     raise OutcomeUnknown(path)
 
 

@@ -18,6 +18,7 @@ from hoodoo.index import Index
 from hoodoo.index.index import KeyLookup
 from hoodoo.index.matches import IN_NEW, Flags, Matches, Positions, Targets, keep_alive
 from hoodoo.index.slice_keys import SliceKeys, are_in
+from hoodoo.index.stored_filters import AT_ONCE, StoredFilters
 from hoodoo.model.file_group_write import Counts, Destination, Route
 from hoodoo.model.files import FileGroupId, FileSlice
 from hoodoo.model.merge import MergeRule
@@ -140,7 +141,8 @@ def _search(
             place: incoming.keys.take(pa.array(rows)) for place, rows in rows_by_partition.items()
         }
     reads = slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), slices)
-    matches_by_slice = engine.map(_Search(index.search, keys), reads)
+    tasks = _narrow(index.open_filters(snapshot), reads, keys)
+    matches_by_slice = engine.map(_Search(index.search, keys), tasks)
     parts = [(_NONE, _NONE, np.zeros(0, bool), np.zeros(0, bool))]
     for number, (slice_, (positions, alive)) in enumerate(
         zip(slices, matches_by_slice, strict=True)
@@ -156,6 +158,39 @@ def _search(
     return slices, Matches(rows, numbers, alive, own, newer=np.zeros(len(rows), bool))
 
 
+def _narrow(
+    filters: StoredFilters | None,
+    reads: Sequence[SliceRead],
+    keys: Mapping[PartitionPath, pa.Array],
+) -> list[_SliceSearch]:
+    """The slices to search; with the keys that their base files may have, as far as that is known.
+
+    Only so many filters are in memory at a time: what they leave of the keys is little.
+    """
+    if filters is None:
+        return [_SliceSearch(read) for read in reads]
+    tasks = []
+    for begin in range(0, len(reads), AT_ONCE):
+        share = reads[begin : begin + AT_ONCE]
+        for read, known in zip(share, filters.load([one.slice for one in share]), strict=True):
+            own = keys[read.slice.group.partition]
+            tasks.append(_SliceSearch(read, known.keep_possible(own) if known else None))
+    return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class _SliceSearch:
+    """A slice to search, and the keys that its base file may have; None: any of them."""
+
+    read: SliceRead
+    in_base: pa.Array | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        is_spared = self.in_base is not None and not len(self.in_base)
+        return 0 if is_spared and not self.read.slice.logs else self.read.size_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class _Search:
     """Looks for the keys of a slice's partition in it.
@@ -163,12 +198,12 @@ class _Search:
     All keys travel with the task, once; positions come back, and which of those keys live there.
     """
 
-    search: Callable[[SliceRead, pa.Array], SliceKeys]
+    search: Callable[[SliceRead, pa.Array, pa.Array | None], SliceKeys]
     keys: Mapping[PartitionPath, pa.Array]
 
-    def __call__(self, read: SliceRead) -> tuple[Positions, Flags]:
-        keys = self.keys[read.slice.group.partition]
-        matches = self.search(read, keys)
+    def __call__(self, task: _SliceSearch) -> tuple[Positions, Flags]:
+        keys = self.keys[task.read.slice.group.partition]
+        matches = self.search(task.read, keys, task.in_base)
         present = np.flatnonzero(are_in(keys, matches.present))
         if matches.live is None:
             return present, np.ones(len(present), bool)

@@ -23,8 +23,9 @@ from hoodoo.model.names import parse_instant
 from hoodoo.storage.storage import Storage
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import open_ref
-from hoodoo.testing.old_versions import make_version_6, make_version_8
+from hoodoo.testing.old_versions import make_version_6, make_version_8, name_metadata_table
 from hoodoo.testing.sim.faults import Crashed, Kind, Operation
+from hoodoo.testing.sim.metadata_checks import check_metadata_table
 from hoodoo.testing.sim.scenario import Outcome, Scenario
 from hoodoo.testing.sim.seeded import Chances
 from hoodoo.testing.sim.stage import Settings, Violation
@@ -56,6 +57,8 @@ class Upgrade(Scenario):
     """One who upgrades a table with a past."""
 
     table_type: ClassVar[str] = "cow"
+    partitions: ClassVar[tuple[str, ...]] = ()
+    """The metadata table that it has, and has again afterwards."""
     is_watched: ClassVar[bool] = False
     """Whether the table is read after every change of the store."""
     settings = Settings(in_flight_ms=IN_FLIGHT_MS)
@@ -146,12 +149,22 @@ class Upgrade(Scenario):
         world.do("successor", self._upgrade)
         self._compare(env, "after a second upgrade")
         self._check_tidy(world)
+        self._check_rebuilt(world)
         self._is_upgraded = True
         world.do("successor", lambda env: self._table(env).upsert(_rows(9, "a", "e")))
         world.do("successor", lambda env: self._table(env).delete(["b"]))
         rows = self._table(env).to_arrow(columns=["id", "v"]).sort_by("id").to_pylist()
         if {row["id"]: row["v"] for row in rows} != {"a": 9, "c": 1, "d": 2, "e": 9}:
             raise Violation(f"rows are wrong after two writes: {rows}")
+        self._check_rebuilt(world)
+
+    def _check_rebuilt(self, world: World) -> None:
+        ref = open_ref(world.storage.uri, {}, Env(world.storage, SystemClock(), SystemIds()))
+        present = ref.properties.metadata_partitions
+        if set(present) != set(self.partitions):
+            raise Violation(f"the metadata table has {present} instead of {self.partitions}")
+        if present:
+            check_metadata_table(world.storage)
 
     def _check_tidy(self, world: World) -> None:
         for entry in world.storage.list(paths.META, recursive=True):
@@ -159,8 +172,6 @@ class Upgrade(Scenario):
             is_old = directory == paths.META and parse_instant(name, layout=1) is not None
             if is_old or entry.path == paths.UPGRADE or "/archived/" in entry.path:
                 raise Violation(f"{entry.path} is left")
-            if entry.path.startswith(f"{paths.METADATA_TABLE}/"):
-                raise Violation(f"{entry.path} is left of the metadata table")
 
 
 def _rows(v: int, *keys: str) -> pa.Table:
@@ -172,25 +183,16 @@ def _sorted(rows: pa.Table) -> Rows:
     return listed
 
 
-def _list_metadata_table(storage: Storage) -> None:
-    """A metadata table that is named, and that nobody can read: an upgrade does not need it."""
-    text = storage.read(paths.PROPERTIES).decode()
-    storage.put(
-        paths.PROPERTIES, f"{text}hoodie.table.metadata.partitions.inflight=files\n".encode()
-    )
-    for name in ("hoodie.properties", "timeline/00000000000000000.deltacommit.requested"):
-        storage.create(f"{paths.METADATA_TABLE}/.hoodie/{name}", b"")
-
-
 class UpgradeSix(Upgrade):
     """A copy-on-write table of version 6."""
 
     name = "upgrade-6"
+    partitions = ("files",)
 
     def age(self, storage: Storage) -> None:
         """Version 6, with a metadata table."""
         make_version_6(storage)
-        _list_metadata_table(storage)
+        name_metadata_table(storage, *self.partitions)
 
 
 class UpgradeSixMor(Upgrade):
@@ -209,11 +211,12 @@ class UpgradeEight(Upgrade):
 
     name = "upgrade-8"
     table_type = "mor"
+    partitions = ("files",)
 
     def age(self, storage: Storage) -> None:
         """Version 8, with a metadata table."""
         make_version_8(storage)
-        _list_metadata_table(storage)
+        name_metadata_table(storage, *self.partitions)
 
 
 class TwoUpgrades(UpgradeSix):
