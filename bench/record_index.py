@@ -47,7 +47,7 @@ def run(folder: Path) -> None:
     """Print the ratios."""
     for codec in (Codec.GZIP, Codec.NONE):
         place = folder / codec.name.lower()
-        ids = _make(place, codec)
+        ids = make_table(place, codec)
         storage = TracedStorage(Env.of(str(place)).storage)
         snapshot = take_snapshot(open_ref(str(place), None, Env(storage)))
         files = snapshot.slices()
@@ -90,8 +90,8 @@ def _timed(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - began, time.process_time() - used
 
 
-def _make(place: Path, codec: Codec) -> pa.Array:
-    """A table with a record index; its keys."""
+def make_table(place: Path, codec: Codec | None) -> pa.Array:
+    """A table, with a record index if there is a codec for it; its keys."""
     chance = np.random.default_rng(1)
     digits = chance.bytes(16 * ROWS).hex()
     ids = pa.array([digits[at : at + 32] for at in range(0, 32 * ROWS, 32)])
@@ -100,6 +100,8 @@ def _make(place: Path, codec: Codec) -> pa.Array:
         str(place), schema=SCHEMA, record_key="id", partition_by="p", options=options
     )
     table.bulk_insert(pa.table([ids, pa.repeat("a", ROWS), chance.random(ROWS)], SCHEMA))
+    if codec is None:
+        return ids
     ref = open_ref(str(place))
     made = make_listing(ref)
     newest = ref.load_timeline().newest_time or InstantTime("0" * 17)
