@@ -2,7 +2,8 @@
 
 Two tables of the same rows, copy on write: one with a record index, which the upsert asks and keeps
 current, one without a metadata table, whose data files are searched. Without Spark, or on Spark;
-the first upsert of a process is told apart.
+first upserts are told apart. The very first one is that with the record index: it starts Spark's
+workers too. CPU seconds are those of this process, without the JVM and workers.
 """
 
 from __future__ import annotations
