@@ -1,7 +1,8 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | lookups | record-index | timeline | listing | metadata-listing | commits |
-upkeep | plans | gate | gate-s3 | markers | early | early-spark | clustering | services | spark ...]
+python -m bench [reads | lookups | record-index | record-index-upserts | record-index-spark |
+timeline | listing | metadata-listing | commits | upkeep | plans | gate | gate-s3 | markers |
+early | early-spark | clustering | services | spark ...]
 [options]
 """
 
@@ -25,6 +26,7 @@ from bench import (
     plans,
     reads,
     record_index,
+    record_index_upserts,
     timeline,
     upkeep,
 )
@@ -34,6 +36,7 @@ BENCHES: dict[str, Callable[[Path], None]] = {
     "reads": reads.run,
     "lookups": lookups.run,
     "record-index": record_index.run,
+    "record-index-upserts": record_index_upserts.run,
     "timeline": timeline.run,
     "listing": listing.run,
     "metadata-listing": metadata_listing.run,
@@ -53,7 +56,7 @@ CONTENDED_ROWS = 3_000_000
 
 def main(arguments: list[str]) -> None:
     """Run the benches named, or all."""
-    names = (*BENCHES, "early-spark", "clustering", "services", "spark")
+    names = (*BENCHES, "record-index-spark", "early-spark", "clustering", "services", "spark")
     parser = ArgumentParser(prog="python -m bench", description="Ratios within one run.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(names)}; or all")
     add_options(parser)
@@ -63,6 +66,7 @@ def main(arguments: list[str]) -> None:
         parser.error(f"no such bench: {', '.join(sorted(unknown))}")
     benches: dict[str, Callable[[Path], None]] = {
         **BENCHES,
+        "record-index-spark": record_index_upserts.run_on_spark,
         "early-spark": partial(_early, rows=min(given.rows, CONTENDED_ROWS)),
         "clustering": partial(_clustering, rows=min(given.rows, CLUSTERED_ROWS)),
         "services": partial(_services, rows=min(given.rows, CLUSTERED_ROWS)),

@@ -47,11 +47,13 @@ class Wanted:
 
     keys: pa.Array | None = None
     prefixes: pa.Array | None = None
+    skips: bool = False
+    """Whether values are known to hold nothing that looks like an entry: see `HFileReader.find`."""
 
     def of(self, reader: HFileReader) -> Entries:
         """The wanted entries of an HFile."""
         if self.keys is not None:
-            return reader.find(self.keys)
+            return reader.find(self.keys, skips=self.skips)
         if self.prefixes is not None:
             return reader.find_prefixes(self.prefixes)
         return reader.read_all()

@@ -6,6 +6,8 @@ read as a whole; of a large one, only the partitions that are wanted.
 
 from __future__ import annotations
 
+from typing import cast
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,7 +17,7 @@ from hoodoo.format.metadata.file_lists import explode
 from hoodoo.format.metadata.keys import ALL_PARTITIONS, ROOT, partition_name, partition_path
 from hoodoo.metadata.entries import find_entries, read_entries
 from hoodoo.metadata.metadata_table import MetadataTable, PartitionFiles
-from hoodoo.model.files import DataFile, parse_data_file
+from hoodoo.model.files import DataFile, parse_data_files
 from hoodoo.model.lister import Keep, everything
 from hoodoo.model.metadata_table import FILES
 from hoodoo.model.paths import METADATA_TABLE, PartitionPath, join
@@ -84,17 +86,25 @@ def _partitions(lists: pa.Table) -> list[PartitionPath]:
 def _data_files(lists: pa.Table) -> list[DataFile]:
     """The live files of these entries."""
     listed = explode(lists)
-    listed = listed.filter(pc.invert(listed["is_deleted"]))
-    keys: list[str] = listed["key"].to_pylist()
-    names: list[str] = listed["name"].to_pylist()
-    sizes: list[int] = listed["size_bytes"].to_pylist()
-    paths = {key: PartitionPath(partition_path(key)) for key in lists["key"].to_pylist()}
-    files = []
-    for key, name, size in zip(keys, names, sizes, strict=True):
-        file = parse_data_file(paths[key], name, size)
-        if file is not None:
-            files.append(file)
-        elif name.endswith(".parquet"):
+    if pc.any(listed["is_deleted"]).as_py():
+        listed = listed.filter(pc.invert(listed["is_deleted"]))
+    keys = listed["key"].combine_chunks().dictionary_encode()
+    paths = [PartitionPath(partition_path(key)) for key in keys.dictionary.to_pylist()]
+    names = _texts(listed["name"])
+    sizes: list[int] = listed["size_bytes"].to_numpy().tolist()
+    files = parse_data_files(map(paths.__getitem__, keys.indices.to_numpy().tolist()), names, sizes)
+    if None not in files:
+        return cast(list[DataFile], files)
+    for name, file in zip(names, files, strict=True):
+        if file is None and name.endswith(".parquet"):
             place = join(METADATA_TABLE, FILES)
             raise FormatError(f"{name!r} is not the name of a data file", source=place)
-    return files
+    return [file for file in files if file is not None]
+
+
+def _texts(names: pa.ChunkedArray) -> list[str]:
+    """The names; Python cuts a long text more quickly than it takes texts from Arrow."""
+    array = names.combine_chunks()
+    whole = pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
+    texts: list[str] = pc.binary_join(whole, "\n")[0].as_py().split("\n")
+    return texts if len(texts) == len(array) else names.to_pylist()

@@ -87,6 +87,9 @@ def _codes(keys: pa.ChunkedArray) -> Ints:
 
 def merge_newest(batches: Sequence[Batch]) -> pa.Table:
     """Entries of `record_index`, `bloom_filters` or a secondary index: one per key, sorted."""
+    only = _only_entries(batches)
+    if only is not None and _are_rising(only["key"]):
+        return only
     events = gather_events(batches)
     if events is None:
         return empty_entries(batches)
@@ -95,6 +98,22 @@ def merge_newest(batches: Sequence[Batch]) -> pa.Table:
     newest[events.codes] = numbers  # of several, the last one stays
     rows = (events.alive & (newest[events.codes] == numbers)).nonzero()[0]
     return sort_entries(events.entries.take(pa.array(rows)))
+
+
+def _only_entries(batches: Sequence[Batch]) -> pa.Table | None:
+    """The entries of the one batch that has any, if none are deleted: a base file without logs."""
+    full = [batch for batch in batches if batch.deleted is not None or _count(batch)]
+    return full[0].entries if len(full) == 1 and full[0].deleted is None else None
+
+
+def _count(batch: Batch) -> int:
+    return 0 if batch.entries is None else batch.entries.num_rows
+
+
+def _are_rising(keys: pa.ChunkedArray) -> bool:
+    """Whether keys are sorted, each of them once."""
+    whole = keys.combine_chunks()
+    return len(whole) < 2 or bool(pc.all(pc.less(whole[:-1], whole[1:])).as_py())
 
 
 def empty_entries(batches: Iterable[Batch]) -> pa.Table:

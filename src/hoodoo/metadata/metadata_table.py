@@ -208,7 +208,7 @@ def _by_completion(one: FileSlice, visibility: Visibility) -> FileSlice:
         ended = visibility.completion_of(name.instant_time) or name.instant_time
         return (ended, name.instant_time, name.version, name.token or "")
 
-    return replace(one, logs=tuple(sorted(one.logs, key=order)))
+    return one._replace(logs=tuple(sorted(one.logs, key=order)))
 
 
 def _is_superseded(instant: Instant, name: str, slices: Sequence[FileSlice]) -> bool:

@@ -66,7 +66,8 @@ class RecordLocations:
         one = self.files.slices[share]
         parts = [empty_table(FOUND)]
         for begin in range(0, len(keys), _KEYS_AT_ONCE):
-            wanted = Wanted(keys=keys[begin : begin + _KEYS_AT_ONCE])
+            # Their values are texts, and numbers with a branch of a union before each.
+            wanted = Wanted(keys=keys[begin : begin + _KEYS_AT_ONCE], skips=True)
             entries = read_group(self.table, self.files.partition, one, wanted)
             partitions = pc.fill_null(entries["partition"], "")
             texts = _group_texts(partitions, entries["file_id"])

@@ -14,10 +14,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha1
-from typing import NewType
+from itertools import repeat
+from typing import Any, NamedTuple, NewType
 
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 
@@ -27,8 +29,13 @@ WriteToken = NewType("WriteToken", str)
 BASE_FILE_EXTENSION = ".parquet"
 
 _INSTANT = re.compile(r"(\d+)(?:_(\d+))?\.([a-z]+)(?:\.([a-z]+))?\Z", re.ASCII)
-_BASE = re.compile(r"([A-Za-z0-9-]+)_([A-Za-z0-9-]+)_(\d+)\.(parquet|orc|hfile|lance)\Z", re.ASCII)
-_LOG = re.compile(r"\.(.+)_(\d+)\.log\.(\d+)(?:_(\d+-\d+-\d+))?(\.cdc)?\Z", re.ASCII)
+_BASE_PATTERN = r"([A-Za-z0-9-]+)_([A-Za-z0-9-]+)_(\d+)(\.(?:parquet|orc|hfile|lance))"
+_LOG_PATTERN = r"\.(.+)_(\d+)\.log\.(\d+)(?:_(\d+-\d+-\d+))?(\.cdc)?"
+_BASE = re.compile(rf"{_BASE_PATTERN}\Z", re.ASCII)
+_LOG = re.compile(rf"{_LOG_PATTERN}\Z", re.ASCII)
+# The same for names that are the lines of a text; no part of them matches the end of a line.
+_BASE_LINES = re.compile(rf"^{_BASE_PATTERN}$", re.ASCII | re.MULTILINE)
+_LOG_LINES = re.compile(rf"^{_LOG_PATTERN}$", re.ASCII | re.MULTILINE)
 _MARKER = re.compile(r"(.+)\.marker\.(CREATE|MERGE|APPEND)\Z")
 _HISTORY_FILE = re.compile(r"(\d+)_(\d+)_(\d)\.parquet\Z", re.ASCII)
 _MANIFEST = re.compile(r"manifest_(\d+)\Z", re.ASCII)
@@ -72,8 +79,7 @@ def instant_name(instant: Instant, *, layout: int) -> str:
     return f"{requested}_{instant.completion_time}.{action}"
 
 
-@dataclass(frozen=True, slots=True)
-class BaseFileName:
+class BaseFileName(NamedTuple):
     """Parts of a base file's name."""
 
     file_id: FileId
@@ -90,13 +96,16 @@ def parse_base_file(name: str) -> BaseFileName | None:
     match = _BASE.match(name)
     if match is None:
         return None
-    return BaseFileName(
-        FileId(match[1]), WriteToken(match[2]), InstantTime(match[3]), f".{match[4]}"
-    )
+    return BaseFileName(FileId(match[1]), WriteToken(match[2]), InstantTime(match[3]), match[4])
 
 
-@dataclass(frozen=True, slots=True)
-class LogFileName:
+def parse_base_files(names: Sequence[str]) -> list[BaseFileName] | None:
+    """Parts of each of the base files' names; None if any of them is another file's."""
+    found = _match_lines(_BASE_LINES, names)
+    return None if found is None else list(map(tuple.__new__, repeat(BaseFileName), found))
+
+
+class LogFileName(NamedTuple):
     """Parts of a log file's name. Layout 1 keeps the base instant where 2 has the writer's."""
 
     file_id: FileId
@@ -120,6 +129,27 @@ def parse_log_file(name: str) -> LogFileName | None:
     return LogFileName(
         FileId(match[1]), InstantTime(match[2]), int(match[3]), token, match[5] is not None
     )
+
+
+def parse_log_files(names: Sequence[str]) -> list[LogFileName] | None:
+    """Parts of each of the log files' names; None if any of them is another file's."""
+    found = _match_lines(_LOG_LINES, names)
+    if found is None:
+        return None
+    return [
+        LogFileName(FileId(file_id), InstantTime(time), int(version), token or None, bool(cdc))
+        for file_id, time, version, token, cdc in found
+    ]
+
+
+def _match_lines(pattern: re.Pattern[str], names: Sequence[str]) -> list[Any] | None:
+    """The groups of the pattern for each name, in one pass over all; None if one is different."""
+    if not names:
+        return []
+    text = "\n".join(names)
+    found = pattern.findall(text)
+    is_each = len(found) == len(names) == text.count("\n") + 1
+    return found if is_each else None
 
 
 class MarkerKind(Enum):

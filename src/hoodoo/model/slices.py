@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from hoodoo.model.files import BaseFile, DataFile, FileGroup, FileGroupId, FileSlice, LogFile
 from hoodoo.model.instant import InstantTime
@@ -52,16 +53,20 @@ def file_groups(
     files: Iterable[DataFile], visibility: Visibility, *, by_completion: bool
 ) -> list[FileGroup]:
     """Group data files into file groups, each with its visible slices, oldest first."""
-    grouped: dict[FileGroupId, tuple[list[BaseFile], list[LogFile]]] = {}
+    grouped: dict[FileGroupId, list[DataFile]] = {}
     for file in files:
-        group = FileGroupId(file.partition, file.name.file_id)
-        bases, logs = grouped.setdefault(group, ([], []))
-        if isinstance(file, BaseFile):
-            bases.append(file)
-        elif not file.name.is_cdc:
-            logs.append(file)
+        grouped.setdefault(FileGroupId(file.partition, file.name.file_id), []).append(file)
+    sees = cache(visibility.sees)  # many files are of few instants
     groups = []
-    for group, (bases, logs) in grouped.items():
+    for group, members in grouped.items():
+        only = members[0]
+        if len(members) == 1 and isinstance(only, BaseFile):  # most file groups of most tables
+            time = only.name.requested_time
+            if sees(time):
+                groups.append(FileGroup(group, (FileSlice(group, time, only),)))
+            continue
+        bases = [file for file in members if isinstance(file, BaseFile)]
+        logs = [file for file in members if isinstance(file, LogFile) and not file.name.is_cdc]
         slices = _slices(group, bases, logs, visibility, by_completion=by_completion)
         if slices:
             groups.append(FileGroup(group, tuple(slices)))
@@ -112,18 +117,22 @@ def depends_on_history(files: Iterable[DataFile], visibility: Visibility) -> boo
     """
     if visibility.archived_before is None:
         return False
+    files = list(files)
+    archived_logs = [
+        file
+        for file in files
+        if isinstance(file, LogFile)
+        and file.name.instant_time < visibility.archived_before
+        and file.name.instant_time not in visibility.completions
+    ]
+    if not archived_logs:
+        return False
     newest_base: dict[FileGroupId, InstantTime] = {}
-    archived_logs: list[LogFile] = []
     for file in files:
-        group = FileGroupId(file.partition, file.name.file_id)
         if isinstance(file, BaseFile):
+            group = FileGroupId(file.partition, file.name.file_id)
             time = file.name.requested_time
             newest_base[group] = max(time, newest_base.get(group, time))
-        elif (
-            file.name.instant_time < visibility.archived_before
-            and file.name.instant_time not in visibility.completions
-        ):
-            archived_logs.append(file)
     return any(
         log.name.instant_time < newest_base.get(FileGroupId(log.partition, log.name.file_id), "")
         for log in archived_logs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from hoodoo.model.files import DataFile, FileGroup, FileGroupId
 from hoodoo.model.instant import Action, Instant
@@ -32,7 +33,7 @@ def visible_groups(
     groups, _ = group_files(ref, files, visibility)
     replaced = find_replaced(ref, view)
     visible = [group for group in groups if group.id not in replaced]
-    return tuple(sorted(visible, key=lambda group: (group.id.partition, group.id.file_id)))
+    return tuple(sorted(visible, key=attrgetter("id")))
 
 
 def group_files(

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from hoodoo.env import Env
 from hoodoo.format import properties as properties_codec
-from hoodoo.format import timeline as codec
-from hoodoo.format.hfile import write_hfile
+from hoodoo.format import timeline as timeline_codec
+from hoodoo.format.hfile import Codec, write_hfile
 from hoodoo.format.log import encode_first_log, encode_metadata_log
 from hoodoo.format.metadata.column_stats import encode_column_stats
 from hoodoo.format.metadata.file_lists import encode_file_lists
@@ -63,12 +63,18 @@ class HandMadeMetadata:
         env.storage.put(PROPERTIES, properties_codec.serialise(raw, comment="made by hand"))
 
     def fill(
-        self, partition: str, entries: pa.Table, *, ended: InstantTime, groups: int = 1
+        self,
+        partition: str,
+        entries: pa.Table,
+        *,
+        ended: InstantTime,
+        groups: int = 1,
+        codec: Codec = Codec.GZIP,
     ) -> None:
         """A new partition, with base files of these entries."""
         time = InstantTime(f"{parts.SOLO_TIME}{len(self._groups):03d}")
         self._groups[partition], self._base[partition] = groups, time
-        self._write_bases(partition, entries, time, Action.DELTA_COMMIT, ended)
+        self._write_bases(partition, entries, time, Action.DELTA_COMMIT, ended, codec)
 
     def compact(
         self, partition: str, entries: pa.Table, *, time: InstantTime, ended: InstantTime
@@ -84,6 +90,7 @@ class HandMadeMetadata:
         time: InstantTime,
         action: Action,
         ended: InstantTime,
+        codec: Codec = Codec.GZIP,
     ) -> None:
         spread = split_by_file_group(partition, Batch(entries), self._groups[partition])
         written = []
@@ -96,6 +103,7 @@ class HandMadeMetadata:
                 rows["key"],
                 _ENCODE[partition](rows),
                 info={b"schema": schema_json().encode()},
+                codec=codec,
             )
             written.append((name, data))
             if action is Action.DELTA_COMMIT:
@@ -157,7 +165,7 @@ class HandMadeMetadata:
         if ended is not None:
             completion = ended if self._layout > 1 else None
             done = Instant(time, action, State.COMPLETED, completion)
-            data = codec.encode(CommitMetadata(partition_to_write_stats=stats))
+            data = timeline_codec.encode(CommitMetadata(partition_to_write_stats=stats))
             storage.put(f"{self.timeline}/{instant_name(done, layout=self._layout)}", data)
 
     def publish(self) -> None:

@@ -222,7 +222,7 @@ def _read_log_changes(task: KeyRead) -> KeyChanges:
         live = _read_live_keys(task.read)
         return _changes(task.group, live)
     if task.may_insert or competes:
-        both = replace(before.slice, logs=(*before.slice.logs, *task.read.slice.logs))
+        both = before.slice._replace(logs=(*before.slice.logs, *task.read.slice.logs))
         seen = Visibility({**before.visibility.completions, task.time: task.time})
         lived = are_in(changes.keys, _read_live_keys(before))
         lives = are_in(changes.keys, _read_live_keys(replace(before, slice=both, visibility=seen)))

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from hoodoo.errors import CorruptBlock, UnsupportedVersion
 from hoodoo.format.hfile.checksum import ChecksumType, checksums
-from hoodoo.format.hfile.layout import BLOCK_HEADER, Codec
+from hoodoo.format.hfile.layout import BLOCK_HEADER, Codec, Packing
 
 _GZIP = 31  # of zlib: windows of 32 kB, with gzip's header and CRC
 _MAX_RATIO = 1032  # of deflate; a larger size is damage, and is not allocated
-_LEVEL = 6  # Java's, so that the bytes are the same as Apache Hudi's
+_MEMORY = 8  # of zlib: its default
 
 
 class Payload(NamedTuple):
@@ -64,11 +64,12 @@ def encode_block(
     return b"".join((header, stored, bytes(room)))
 
 
-def compress(payload: bytes | memoryview, codec: Codec) -> bytes | memoryview:
+def compress(payload: bytes | memoryview, codec: Codec, packing: Packing) -> bytes | memoryview:
     """A payload as it is stored. Java says operating system 0 in gzip's header, zlib says 3."""
     if codec is Codec.NONE:
         return payload
-    stored = zlib.compress(payload, _LEVEL, _GZIP)
+    packer = zlib.compressobj(packing.level, zlib.DEFLATED, _GZIP, _MEMORY, packing.strategy)
+    stored = packer.compress(payload) + packer.flush()
     return stored[:9] + b"\0" + stored[10:]
 
 

@@ -19,12 +19,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.lib.stride_tricks import sliding_window_view
 
 from hoodoo.errors import FormatError
 from hoodoo.format.hfile.layout import ENTRY_HEAD, KEY_OVERHEAD, KEY_SUFFIX
 
 BINARY = pa.large_binary()
 _PIECE = 1 << 13  # bytes; a step of a thousand pieces costs about the same as one of a hundred
+_SMALL_PIECE = 1 << 11  # where most pieces are passed over
+_FEW_BYTES = 1 << 12  # a wanted key in so many bytes: most small pieces have none
 _LONGEST_GUESS = 256  # rows this long are found when looking for the start of an entry
 _SMALLEST = 8 + KEY_OVERHEAD + 1
 _PUT = 4
@@ -55,10 +58,17 @@ class Entries:
 class Payloads:
     """The entries of some data blocks; rows and values are copied out when asked for."""
 
-    def __init__(self, blocks: Sequence[bytes]) -> None:
+    def __init__(self, blocks: Sequence[bytes], wanted: pa.LargeBinaryArray | None = None) -> None:
+        """All entries, or those of the pieces that may have any of the `wanted` keys.
+
+        `wanted` is sorted; with it, no value may hold what looks like an entry.
+        """
         data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
         bounds = np.cumsum([0, *map(len, blocks)], dtype=np.int64)
-        starts = _chain(data, bounds)
+        few = wanted is not None and _FEW_BYTES * len(wanted) < len(data)
+        starts = _chain_some(data, bounds, wanted) if wanted is not None and few else None
+        if starts is None:
+            starts = _chain(data, bounds)
         self.firsts: _Places = np.searchsorted(starts, bounds[:-1])  # entry that begins each block
         lengths = _gather(data, ">u8", starts)
         key_lengths, value_lengths = lengths >> 32 & _UINT, lengths & _UINT
@@ -130,18 +140,63 @@ def _gather(data: bytes, type_: str, places: _Places) -> npt.NDArray[np.int64]:
 
 def _chain(data: bytes, bounds: _Places) -> _Places:
     """Where the entries begin of blocks that begin and end at `bounds`, none of them empty."""
-    pieces = _guess_pieces(data, bounds)
-    starts = _walk(data, pieces) if len(pieces) > len(bounds) else None
+    pieces = _guess_pieces(data, bounds, _PIECE)
+    starts = _walk(data, pieces[:-1], pieces[1:]) if len(pieces) > len(bounds) else None
     if starts is None:
-        starts = _walk(data, bounds)
+        starts = _walk(data, bounds[:-1], bounds[1:])
     if starts is None:
         raise FormatError("entries that do not fill their block")
     return starts
 
 
-def _walk(data: bytes, bounds: _Places) -> _Places | None:
-    """Where entries begin, if every piece between two bounds is a chain that ends at its end."""
-    places, ends = bounds[:-1], bounds[1:]
+def _chain_some(data: bytes, bounds: _Places, wanted: pa.LargeBinaryArray) -> _Places | None:
+    """Where the entries begin of the pieces that may have wanted keys; None if that is not clear.
+
+    What is not walked is not checked: a cut inside a value would hide keys.
+    """
+    pieces = _guess_pieces(data, bounds, _SMALL_PIECE)
+    begins = pieces[:-1]
+    if np.any(np.diff(pieces) < _SMALLEST):
+        return None
+    lengths = _gather(data, ">u2", begins + 8)
+    longest = int(max(lengths.max(), lengths_of(wanted).max(initial=0)))
+    if not 0 < longest <= _LONGEST_GUESS:
+        return None
+    rows = _padded(np.frombuffer(data, np.uint8), begins + ENTRY_HEAD, lengths, longest)
+    if np.any(rows[1:] < rows[:-1]):
+        return None
+    offsets = offsets_of(wanted)
+    keys = np.frombuffer(wanted.buffers()[2] or b"", np.uint8)
+    asked = _padded(keys, offsets[:-1], np.diff(offsets), longest)
+    # A key that a piece begins with may have begun in the piece before.
+    first = np.maximum(np.searchsorted(rows, asked, side="left") - 1, 0)
+    last = np.maximum(np.searchsorted(rows, asked, side="right") - 1, 0)
+    if np.any(last - first > 1):
+        return None
+    chosen = np.zeros(len(begins), bool)
+    chosen[first] = chosen[last] = True
+    return _walk(data, begins[chosen], pieces[1:][chosen])
+
+
+def _padded(
+    data: npt.NDArray[np.uint8], places: _Places, lengths: _Places, size: int
+) -> npt.NDArray[np.bytes_]:
+    """Texts of up to `size` bytes at these places, with NULs behind them; they sort like bytes."""
+    if len(data) < size or len(places) == 0:
+        data = np.append(data, np.zeros(size, np.uint8))
+    # Where too little is left, the text is at the end of an earlier window.
+    windows = np.minimum(places, len(data) - size)
+    chars = sliding_window_view(data, size)[windows]
+    if np.any(lengths != size) or np.any(windows != places):
+        columns = np.arange(size)
+        at = np.minimum(columns + (places - windows)[:, None], size - 1)
+        chars = np.take_along_axis(chars, at, axis=1)
+        chars[columns >= lengths[:, None]] = 0
+    return chars.view(f"S{size}").ravel()
+
+
+def _walk(data: bytes, places: _Places, ends: _Places) -> _Places | None:
+    """Where entries begin, if every piece from a place to an end is a chain that ends there."""
     if np.any(ends - places < _SMALLEST):
         return None
     pieces = np.arange(len(places))
@@ -165,11 +220,11 @@ def _walk(data: bytes, bounds: _Places) -> _Places | None:
     return starts
 
 
-def _guess_pieces(data: bytes, bounds: _Places) -> _Places:
+def _guess_pieces(data: bytes, bounds: _Places, size: int) -> _Places:
     """The bounds, and between them places that look like the start of an entry."""
-    cuts = range(_PIECE, len(data), _PIECE)
-    found = (data.find(KEY_SUFFIX, cut, cut + _PIECE) for cut in cuts)
-    suffixes = np.fromiter(found, dtype=np.int64)
+    find = data.find
+    found = [find(KEY_SUFFIX, cut, cut + size) for cut in range(size, len(data), size)]
+    suffixes = np.array(found, dtype=np.int64)
     suffixes = suffixes[suffixes > _LONGEST_GUESS + ENTRY_HEAD]
     # Most rows are as long as the first one, or else of any length.
     first = int.from_bytes(data[8:ENTRY_HEAD], "big")

@@ -38,6 +38,7 @@ An entry of a data block; they are sorted by row, and follow each other without 
 from __future__ import annotations
 
 import struct
+import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -68,9 +69,29 @@ class Dialect:
 
     bytes_per_checksum: int
     whole_index_keys: bool  # index keys with their suffix, without which HBase's reader fails
+    packing: Packing
 
 
-HUDI_1_1 = Dialect(bytes_per_checksum=16384, whole_index_keys=False)
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How hard zlib tries; any reader reads any of them."""
+
+    level: int
+    strategy: int
+
+
+# Java's, so that the bytes are the same as Apache Hudi's.
+HUDI_1_1 = Dialect(
+    bytes_per_checksum=16384,
+    whole_index_keys=False,
+    packing=Packing(level=6, strategy=zlib.Z_DEFAULT_STRATEGY),
+)
 # One checksum for each block: Apache Hudi 1.1 and hudi-rs 0.5.0 miscount several, and lose the last
 # entries of large blocks or fail.
-PORTABLE = Dialect(bytes_per_checksum=1 << 30, whole_index_keys=True)
+# Short matches among random keys are not worth it: entries of a record index are packed in three
+# quarters of the time, are smaller, and are unpacked in five sixths of the time.
+PORTABLE = Dialect(
+    bytes_per_checksum=1 << 30,
+    whole_index_keys=True,
+    packing=Packing(level=4, strategy=zlib.Z_FILTERED),
+)

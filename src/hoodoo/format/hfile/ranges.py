@@ -45,6 +45,21 @@ def group_blocks(
         yield group
 
 
+def batch_groups(groups: Iterable[Group], *, batch_bytes: int) -> Iterator[tuple[Group, ...]]:
+    """Groups, in order, that are decoded together: so much of the file, or a group alone."""
+    batch: list[Group] = []
+    size = 0
+    for group in groups:
+        more = group.end - group.start
+        if batch and size + more > batch_bytes:
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(group)
+        size += more
+    if batch:
+        yield tuple(batch)
+
+
 def blocks_of_keys(rows: Sequence[bytes], keys: Sequence[bytes]) -> list[tuple[int, range]]:
     """The blocks that may hold any of the sorted, distinct keys, and which keys those are."""
     wanted: dict[int, range] = {}

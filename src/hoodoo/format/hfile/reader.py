@@ -2,8 +2,8 @@
 
 Opening takes one request for the end of the file, which has trailer, index and file info; a second
 one where the index is large. A look-up then asks for the blocks that may hold the keys, several in
-one request where they are neighbours. Blocks are decoded a request at a time, by `map_groups`; it
-may be the map of a thread pool: most of the time goes into zlib, which lets other threads run.
+one request where they are neighbours. Blocks are decoded some megabytes at a time, by `map_groups`;
+it may be the map of a thread pool: most of the time goes into zlib, which lets other threads run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -41,6 +41,7 @@ from hoodoo.format.hfile.layout import (
 from hoodoo.format.hfile.ranges import (
     Group,
     after_prefix,
+    batch_groups,
     blocks_of_keys,
     blocks_of_prefixes,
     group_blocks,
@@ -132,8 +133,12 @@ class HFileReader:
             raise FormatError(f"{len(entries)} entries instead of {self.num_entries}")
         return entries
 
-    def find(self, keys: pa.Array | pa.ChunkedArray) -> Entries:
-        """The entries of those keys that the file has, in order; an entry is given once."""
+    def find(self, keys: pa.Array | pa.ChunkedArray, *, skips: bool = False) -> Entries:
+        """The entries of those keys that the file has, in order; an entry is given once.
+
+        `skips` passes over parts of blocks that have none of them. That is for values of which it
+        is known that they hold nothing that looks like an entry.
+        """
         wanted = _sorted_binary(keys)
         texts: list[bytes] = wanted.to_pylist()
 
@@ -141,7 +146,7 @@ class HFileReader:
             among = wanted.slice(asked.start, len(asked))
             return np.flatnonzero(pc.is_in(rows, value_set=among).to_numpy(zero_copy_only=False))
 
-        return self._collect(blocks_of_keys(self._rows, texts), choose)
+        return self._collect(blocks_of_keys(self._rows, texts), choose, wanted if skips else None)
 
     def find_prefixes(self, prefixes: pa.Array | pa.ChunkedArray) -> Entries:
         """The entries whose keys begin with any of these, in order; an entry is given once."""
@@ -205,26 +210,38 @@ class HFileReader:
         self,
         wanted: Iterable[tuple[int, range]],
         choose: Callable[[pa.LargeBinaryArray, range], _Numbers] | None,
+        keys: pa.LargeBinaryArray | None = None,
     ) -> Entries:
-        """The chosen entries of these blocks; all of them where there is nothing to choose by."""
+        """The chosen entries of these blocks; all of them where there is nothing to choose by.
 
-        def decode(group: Group) -> Entries:
-            payloads = Payloads(self._payloads(self._index, group, DATA))
+        Of the parts of blocks that have none of the sorted `keys`, if given, nothing is chosen.
+        """
+
+        def decode(groups: Sequence[Group]) -> Entries:
+            read = [self._payloads(self._index, group, DATA) for group in groups]
+            asked = range(groups[0].wanted.start, groups[-1].wanted.stop)
+            some = None if keys is None else keys.slice(asked.start, len(asked))
+            payloads = Payloads(list(chain.from_iterable(read)), some)
             rows = payloads.rows()
-            self._check_rows(rows, payloads, group)
+            self._check_rows(rows, payloads, [n for group in groups for n in group.blocks])
             if choose is None:
                 return Entries(rows, payloads.values())
-            numbers = choose(rows, group.wanted)
+            numbers = choose(rows, asked)
             return Entries(rows.take(pa.array(numbers)), payloads.values(numbers))
 
-        groups = list(self._groups(self._index, wanted))
-        # A single group is not worth the way to another thread.
-        return Entries.concat(list((self._map if len(groups) > 1 else map)(decode, groups)))
+        groups = self._groups(self._index, wanted)
+        batches = list(batch_groups(groups, batch_bytes=self._group_bytes))
+        # A single batch is not worth the way to another thread.
+        return Entries.concat(list((self._map if len(batches) > 1 else map)(decode, batches)))
 
-    def _check_rows(self, rows: pa.LargeBinaryArray, payloads: Payloads, group: Group) -> None:
+    def _check_rows(
+        self, rows: pa.LargeBinaryArray, payloads: Payloads, blocks: Sequence[int]
+    ) -> None:
         """Refuse blocks whose rows are not where the index says: look-ups would miss them."""
         bounds = [*payloads.firsts.tolist(), len(rows)]
-        for block, (first, after) in zip(group.blocks, pairwise(bounds), strict=True):
+        for block, (first, after) in zip(blocks, pairwise(bounds), strict=True):
+            if first == after:
+                continue
             late = block + 1 < len(self._rows) and rows[after - 1].as_py() > self._rows[block + 1]
             if rows[first].as_py() < self._rows[block] or late:
                 place = self._index[block].offset

@@ -101,7 +101,9 @@ class _File:
 
     def add(self, magic: bytes, payload: bytes) -> tuple[int, int]:
         """Append the block of a payload; its offset and size."""
-        return self._add(magic, compress(payload, self._codec), len(payload), -1)
+        return self._add(
+            magic, compress(payload, self._codec, self._dialect.packing), len(payload), -1
+        )
 
     def add_data(
         self,
@@ -119,7 +121,9 @@ class _File:
         data = memoryview(entries.buffers()[2])
         payloads = [data[start:end] for start, end in pairwise(bounds[[*firsts, -1]].tolist())]
         self.data_bytes = int(bounds[-1])
-        stored = map_blocks(lambda payload: compress(payload, self._codec), payloads)
+        stored = map_blocks(
+            lambda payload: compress(payload, self._codec, self._dialect.packing), payloads
+        )
         index: list[IndexEntry] = []
         for first, payload, part in zip(firsts, payloads, stored, strict=True):
             previous = self._size if index else -1  # its own offset, as Apache Hudi has it
