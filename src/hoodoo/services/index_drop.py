@@ -46,6 +46,8 @@ def drop_index(ref: TableRef, *partitions: str) -> tuple[str, ...]:
     Crash: before the head nothing happened; after it files that nobody reads, or a plan without
     partitions: creating or dropping the index again removes them.
     """
+    if not partitions:
+        raise InputError("name an index to drop")
     if not ref.properties.version.is_writable:
         raise Unsupported("only tables of version 9 are written: upgrade the table first")
     gone: set[str] = set()
