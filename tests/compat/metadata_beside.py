@@ -9,19 +9,32 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from peer_client import Peer
 from support.record_indexed import scan
 
+from hoodoo.api import Table
+from hoodoo.config.resolve import Config
+from hoodoo.engine.local import LocalEngine
+from hoodoo.format.schema import RECORD_KEY, with_meta_fields
+from hoodoo.metadata.column_changes import column_stats
 from hoodoo.metadata.entries import read_entries
 from hoodoo.metadata.entry_rules import rule_of
 from hoodoo.metadata.file_changes import file_changes
+from hoodoo.metadata.file_facts import gather_facts
+from hoodoo.metadata.lister import MetadataLister
 from hoodoo.metadata.log_writer import encode_base, encode_log
 from hoodoo.metadata.merge import Batch
 from hoodoo.metadata.metadata_table import MetadataTable, open_metadata_table
-from hoodoo.model.metadata_table import FILES
+from hoodoo.metadata.recorder import load_indexed_columns
+from hoodoo.model.files import BaseFile, LogFile
+from hoodoo.model.metadata_table import COLUMN_STATS, FILES, RECORD_INDEX
 from hoodoo.model.names import LogFileName
 from hoodoo.model.paths import METADATA_TABLE, PartitionPath, join
-from hoodoo.table.ref import open_ref
+from hoodoo.model.stats import ColumnRange, FileRanges
+from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.testing.sim.metadata_checks import check_current_files
 
 
 def open_metadata(place: Path) -> MetadataTable:
@@ -86,3 +99,75 @@ def _call(hudi: Peer, procedure: str, **arguments: str) -> list[dict[str, Any]]:
     assert isinstance(told, pa.Table)
     rows: list[dict[str, Any]] = told.to_pylist()
     return rows
+
+
+def assert_indexes_are_current(place: Path) -> None:
+    """Every index of the metadata table says what a scan of the data files says."""
+    ref = open_ref(str(place))
+    check_current_files(ref.env.storage)
+    assert not ref.properties.metadata_partitions_inflight
+    for partition in ref.properties.metadata_partitions:
+        if partition == COLUMN_STATS:
+            _compare_column_stats(ref)
+        elif partition == RECORD_INDEX:
+            _compare_record_index(ref)
+
+
+def _compare_record_index(ref: TableRef) -> None:
+    rows = Table(ref).to_arrow(columns=[RECORD_KEY])
+    located = scan(ref)
+    assert rows.num_rows == len(located), "a key is there twice"
+    entries = _entries(ref, RECORD_INDEX).select(["key", "partition", "file_id"])
+    found = {row["key"]: (row["partition"], row["file_id"]) for row in entries.to_pylist()}
+    assert len(found) == entries.num_rows
+    assert found == located
+
+
+def _compare_column_stats(ref: TableRef) -> None:
+    """For all files that are listed, those of older slices too."""
+    table = open_metadata_table(ref.env, ref.load_timeline())
+    is_partitioned = ref.properties.keys.is_partitioned
+    listed = MetadataLister(table, is_partitioned=is_partitioned).files()
+    columns = load_indexed_columns(
+        ref.env, Config(), ref.properties, with_meta_fields(Table(ref).schema)
+    )
+    bases = [file for file in listed if isinstance(file, BaseFile)]
+    logs = [(file.partition, file.path) for file in listed if isinstance(file, LogFile)]
+    facts = gather_facts(ref.env, LocalEngine(1), logs, columns.schema, wants_filters=False)
+    ranges = [*facts.ranges, *(_ranges_of(ref, file, columns.schema) for file in bases)]
+    expected = _bounds(column_stats(ranges, columns.types, columns.schema))
+    found = _bounds(_entries(ref, COLUMN_STATS))
+    differ = {key for key in {**found, **expected} if found.get(key) != expected.get(key)}
+    assert not differ, [f"{found.get(key)} against {expected.get(key)}" for key in differ]
+
+
+def _ranges_of(ref: TableRef, file: BaseFile, schema: pa.Schema) -> FileRanges:
+    """The bounds of a base file's columns, from its rows."""
+    rows = pq.read_table(f"{ref.uri}/{file.path}", partitioning=None)
+    ranges = []
+    for name in schema.names:
+        bounds = pc.min_max(rows[name]).as_py()
+        ranges.append(
+            ColumnRange(
+                column=name,
+                min_value=bounds["min"],
+                max_value=bounds["max"],
+                null_count=rows[name].null_count,
+                value_count=rows.num_rows,
+            )
+        )
+    return FileRanges(partition=file.partition, file_name=str(file.name), ranges=tuple(ranges))
+
+
+def _bounds(entries: pa.Table) -> dict[str, tuple[Any, ...]]:
+    """What is known of files that have rows; of others Hudi writes nothing."""
+    live = entries.filter(pc.invert(entries["is_deleted"]))
+    live = live.filter(pc.greater(live["value_count"], 0))
+    names = ["min_value", "max_value", "value_count", "null_count"]
+    columns = zip(*(live[name].to_pylist() for name in names), strict=True)
+    return dict(zip(live["key"].to_pylist(), columns, strict=True))
+
+
+def _entries(ref: TableRef, partition: str) -> pa.Table:
+    table = open_metadata_table(ref.env, ref.load_timeline())
+    return read_entries(table, table.load_partition(partition))

@@ -1,0 +1,75 @@
+"""Tables that Apache Hudi made, with indexes of its choice: we write on, in turns with it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from both import Both
+from peer_client import Peer
+from peer_rows import trips
+from peer_tables import KEY, MOR, ORDERING, PARTITION
+from same_rows import assert_same_rows
+
+import hoodoo
+from hoodoo.errors import Unsupported
+from hoodoo.services.metadata_table import compact_metadata_table
+from hoodoo.table.ref import open_ref
+
+Unpack = Callable[[str], Path]
+REFUSED = r"hoodoo does not write yet \({}.*hoodoo index drop"
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("partition", ["city", ""], ids=["partitions", "flat"])
+def test_a_table_of_hudi_s_defaults_is_written_on(
+    hudi: Peer, tmp_path: Path, kind: str, partition: str
+) -> None:
+    settings = {"hoodie.table.name": "trips", KEY: "id", PARTITION: partition, ORDERING: "ts"}
+    settings |= MOR if kind == "mor" else {}
+    both = Both(hudi, tmp_path / "trips", kind, {}, {k: v for k, v in settings.items() if v})
+    both.make("hudi")
+    indexes = set(open_ref(str(both.place)).properties.metadata_partitions)
+    assert indexes >= {"files", "column_stats"}
+    both.table.upsert(trips("a sf 2 11", "f rome 1 60"))
+    both.check("a 2 11", "b 1 20", "c 1 30", "d 1 40", "e 1 50", "f 1 60")
+    both.theirs("b sf 2 21", "g rome 1 70")
+    both.table.delete(trips("c la 9 0"))
+    assert compact_metadata_table(open_ref(str(both.place)), at_least=1)
+    both.check("a 2 11", "b 2 21", "d 1 40", "e 1 50", "f 1 60", "g 1 70")
+    both.theirs("g rome 2 71", "h oslo 1 80")
+    both.table.upsert(trips("h oslo 2 81"))
+    both.check("a 2 11", "b 2 21", "d 1 40", "e 1 50", "f 1 60", "g 2 71", "h 2 81")
+    assert set(open_ref(str(both.place)).properties.metadata_partitions) == indexes
+
+
+@pytest.mark.parametrize("table", ["cow/v9_txns_simple_meta", "mor-avro/v9_txns_nonpart_meta"])
+def test_a_secondary_index_is_refused_by_name(unpack: Unpack, tmp_path: Path, table: str) -> None:
+    place = Path(shutil.copytree(unpack(table), tmp_path / "table"))
+    opened = hoodoo.open_table(str(place))
+    before = opened.to_arrow()
+    with pytest.raises(Unsupported, match=REFUSED.format("secondary_index_merchant_idx, ")):
+        opened.delete([before["txn_id"][0].as_py()])
+    assert_same_rows(hoodoo.open_table(str(place)).to_arrow(), before)
+
+
+@pytest.mark.nightly
+def test_indexes_that_hudi_makes_by_sql_are_refused_by_name(hudi: Peer, tmp_path: Path) -> None:
+    place = tmp_path / "trips"
+    hudi.sql(
+        "create table refused (id string, ts bigint, fare double) using hudi "
+        f"location '{place}' tblproperties (type = 'cow', primaryKey = 'id', orderingFields = 'ts',"
+        " 'hoodie.metadata.record.index.enable' = 'true')",
+        "insert into refused values ('a', 1, 10)",
+        "create index by_day on refused using column_stats(ts) "
+        "options(expr = 'from_unixtime', format = 'yyyy-MM-dd')",
+    )
+    with pytest.raises(Unsupported, match=REFUSED.format("expr_index_by_day")):
+        hoodoo.open_table(str(place)).delete(["a"])
+    hudi.sql("drop index by_day on refused", "create index by_fare on refused (fare)")
+    with pytest.raises(Unsupported, match=REFUSED.format("secondary_index_by_fare")):
+        hoodoo.open_table(str(place)).delete(["a"])
+    hudi.sql("drop table refused")
