@@ -1,7 +1,8 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
 python -m bench [reads | lookups | record-index | timeline | listing | metadata-listing | commits |
-upkeep | plans | gate | gate-s3 | markers | early | early-spark | clustering | services | spark ...]
+upkeep | plans | gate | gate-s3 | markers | early | early-spark | clustering | services | spark |
+record-index-spark ...]
 [options]
 """
 
@@ -53,7 +54,7 @@ CONTENDED_ROWS = 3_000_000
 
 def main(arguments: list[str]) -> None:
     """Run the benches named, or all."""
-    names = (*BENCHES, "early-spark", "clustering", "services", "spark")
+    names = (*BENCHES, "early-spark", "clustering", "services", "spark", "record-index-spark")
     parser = ArgumentParser(prog="python -m bench", description="Ratios within one run.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(names)}; or all")
     add_options(parser)
@@ -67,6 +68,7 @@ def main(arguments: list[str]) -> None:
         "clustering": partial(_clustering, rows=min(given.rows, CLUSTERED_ROWS)),
         "services": partial(_services, rows=min(given.rows, CLUSTERED_ROWS)),
         "spark": partial(_spark, options=options_of(given)),
+        "record-index-spark": partial(_record_index, options=options_of(given)),
     }
     for name in given.names or names:
         with tempfile.TemporaryDirectory(prefix="hoodoo-bench-") as folder:
@@ -93,6 +95,12 @@ def _services(folder: Path, rows: int) -> None:
 
 def _spark(folder: Path, options: Options) -> None:
     from bench.spark.run import run  # the other benches need no pyspark
+
+    run(folder, options)
+
+
+def _record_index(folder: Path, options: Options) -> None:
+    from bench.spark.record_index import run  # the same
 
     run(folder, options)
 
