@@ -70,7 +70,7 @@ def run(folder: Path) -> None:
 def _build_listed(uri: str, options: dict[str, str]) -> None:
     """A table with many base files of one byte: nobody reads them."""
     table = hoodoo.create_table(
-        uri, schema=LISTED_SCHEMA, record_key="id", partition_by="p", options=options
+        uri, schema=LISTED_SCHEMA, record_key="id", partition_by="p", options={**options, **OFF}
     )
     table.insert(pa.table({"id": ["x"], "p": ["0"]}, schema=LISTED_SCHEMA))
     ref = open_ref(uri, options)
@@ -151,7 +151,7 @@ def _only_seven(path: PartitionPath, *, whole: bool) -> bool:
 def _build_read(uri: str, options: dict[str, str]) -> None:
     """A table whose files have rising numbers, with statistics of them."""
     table = hoodoo.create_table(
-        uri, schema=READ_SCHEMA, record_key="id", partition_by="p", options=options
+        uri, schema=READ_SCHEMA, record_key="id", partition_by="p", options={**options, **OFF}
     )
     per_commit = READ_PARTITIONS * ROWS
     for commit in range(READ_FILES // READ_PARTITIONS):

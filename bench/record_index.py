@@ -95,7 +95,11 @@ def make_table(place: Path, codec: Codec | None) -> pa.Array:
     chance = np.random.default_rng(1)
     digits = chance.bytes(16 * ROWS).hex()
     ids = pa.array([digits[at : at + 32] for at in range(0, 32 * ROWS, 32)])
-    options = {"hoodie.parquet.max.file.size": str(FILE_BYTES)}
+    # The metadata table is made by hand, below.
+    options = {
+        "hoodie.parquet.max.file.size": str(FILE_BYTES),
+        "hoodie.metadata.enable": "false",
+    }
     table = hoodoo.create_table(
         str(place), schema=SCHEMA, record_key="id", partition_by="p", options=options
     )

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from support.metadata_tables import with_metadata
 
-import hoodoo
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import FormatError, InputError
@@ -32,6 +31,7 @@ from hoodoo.model.metadata_table import FILES, RECORD_INDEX
 from hoodoo.model.names import derived_uuid
 from hoodoo.model.paths import PartitionPath
 from hoodoo.storage.traced import TracedStorage
+from hoodoo.table.create import create_table
 from hoodoo.table.ref import open_ref
 from hoodoo.testing.metadata_tables import HandMadeMetadata
 
@@ -77,7 +77,7 @@ def indexed(tmp_path: Path) -> Path:
     """A table with a record index of many keys in few file groups, and a commit on top."""
     schema = pa.schema([("id", pa.string()), ("p", pa.string())])
     path = tmp_path / "t"
-    hoodoo.create_table(str(path), schema=schema, record_key="id", partition_by="p")
+    create_table(str(path), schema=schema, record_key="id", partition_by="p")
     made = HandMadeMetadata(open_ref(str(path)).env)
     ended = InstantTime("20260101000000000")
     lists = file_changes({PartitionPath(""): {}}).entries
@@ -165,7 +165,7 @@ def test_expression_indexes_are_not_read(indexed: Path) -> None:
 def test_of_a_large_listing_only_the_wanted_partitions_are_read(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.string()), ("p", pa.string())])
     path = tmp_path / "t"
-    hoodoo.create_table(str(path), schema=schema, record_key="id", partition_by="p")
+    create_table(str(path), schema=schema, record_key="id", partition_by="p")
     storage = TracedStorage(Env.of(str(path)).storage)
     made = HandMadeMetadata(Env(storage))
     added = {

@@ -175,8 +175,14 @@ SCHEMA = pa.schema(
 )
 
 
+BARE = {"hoodie.metadata.enable": False}
+"""The metadata table is made by hand."""
+
+
 def make_table(path: Path, batches: list[dict[str, list[Any]]]) -> hoodoo.Table:
-    table = hoodoo.create_table(str(path), schema=SCHEMA, record_key="id", partition_by="p")
+    table = hoodoo.create_table(
+        str(path), schema=SCHEMA, record_key="id", partition_by="p", options=BARE
+    )
     for columns in batches:
         table.bulk_insert(pa.table(columns, schema=SCHEMA))
     return table
@@ -316,7 +322,7 @@ def test_a_slice_with_logs_is_left_out_if_all_its_files_exclude_the_filter(
 ) -> None:
     path = str(tmp_path / "t")
     table = hoodoo.create_table(
-        path, schema=SCHEMA, record_key="id", partition_by="p", table_type="mor"
+        path, schema=SCHEMA, record_key="id", partition_by="p", table_type="mor", options=BARE
     )
     table.bulk_insert(pa.table(batch("a", range(10)), schema=SCHEMA))
     table.bulk_insert(pa.table(batch("b", range(50, 60)), schema=SCHEMA))

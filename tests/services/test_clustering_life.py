@@ -58,7 +58,10 @@ class FailingEngine(LocalEngine):
 
 
 class TwiceEngine(LocalEngine):
-    """Runs every item twice, as if the first result were lost, and takes the second."""
+    """Runs every item twice, as if the first result were lost, and takes the second.
+
+    What only reads is run once.
+    """
 
     repeats = True
 
@@ -72,8 +75,10 @@ class TwiceEngine(LocalEngine):
     ) -> list[Result]:
         results = []
         for item in items:
+            if not isinstance(item, Repeatable):
+                results.append(task(item))
+                continue
             for attempt in (1, 2):
-                assert isinstance(item, Repeatable)
                 result = task(item.at_attempt(attempt))
             results.append(result)
         return results
