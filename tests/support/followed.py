@@ -1,4 +1,4 @@
-"""A table that is written at random beside a dict, and what its change feed must say by that dict."""
+"""A table that is written at random beside a dict, and what its change feed must say by it."""
 
 from __future__ import annotations
 
