@@ -1,8 +1,8 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | lookups | record-index | timeline | listing | metadata-listing | commits |
-upkeep | plans | gate | gate-s3 | markers | early | early-spark | clustering | services | spark ...]
-[options]
+python -m bench [reads | changes | lookups | record-index | timeline | listing | metadata-listing |
+commits | upkeep | plans | gate | gate-s3 | markers | early | early-spark | clustering | services |
+spark ...] [options]
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from bench import (
+    changes,
     commits,
     early,
     gate,
@@ -32,6 +33,7 @@ from bench.spark.options import Options, add_options, options_of
 
 BENCHES: dict[str, Callable[[Path], None]] = {
     "reads": reads.run,
+    "changes": changes.run,
     "lookups": lookups.run,
     "record-index": record_index.run,
     "timeline": timeline.run,
