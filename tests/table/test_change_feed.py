@@ -19,7 +19,9 @@ from support.followed import SERVICES, WRITES, follow_new_table
 import hoodoo
 from hoodoo.errors import InputError, SnapshotCleaned, TimelineError, Unsupported
 from hoodoo.format import timeline as codec
+from hoodoo.format.log import cdc_block, encode_blocks
 from hoodoo.format.lsm import ArchivedInstant
+from hoodoo.format.schema import avro_from_arrow
 from hoodoo.model.instant import Instant, InstantTime, State
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
@@ -244,6 +246,36 @@ def test_columns_added_and_widened_are_null_and_equal_in_old_rows(tmp_path: Path
     found = table.changes(since=first.instant, deletes=True, before=True)
     notes = zip(found["_change_type"].to_pylist(), found["note"].to_pylist(), strict=True)
     assert sorted(notes) == [("update_postimage", "new"), ("update_preimage", None)]
+
+
+@KINDS
+def test_change_records_of_apache_hudi_beside_the_files_change_nothing(
+    tmp_path: Path, kind: str
+) -> None:
+    """A table with `hoodie.table.cdc.enabled`: the feed is derived from data files all the same."""
+    place = tmp_path / "t"
+    table = make(place, kind)
+    first = table.insert(rows(**FIRST))
+    second = table.upsert(rows(a=2))
+    table.delete(["b"])
+    expected = told(table.changes(since=first.instant, deletes=True, before=True))
+    properties = place / ".hoodie/hoodie.properties"
+    properties.write_text(
+        properties.read_text() + "hoodie.table.cdc.enabled=true\n"
+        "hoodie.table.cdc.supplemental.logging.mode=OP_KEY_ONLY\n"
+    )
+    records = pa.table({"op": ["u", "i"], "record_key": ["a", "never there"]})
+    time = InstantTime(second.instant)
+    block = cdc_block(
+        records, instant_time=time, schema_json=avro_from_arrow(records.schema, "cdc")
+    )
+    (base, *_) = (place / "p=x").glob("*.parquet")
+    name = f".{base.name.partition('_')[0]}_{time}.log.1_0-1-0.cdc"
+    (place / "p=x" / name).write_bytes(encode_blocks([block]))
+    again = hoodoo.open_table(str(place))
+    assert told(again.changes(since=first.instant, deletes=True, before=True)) == expected
+    with pytest.raises(Unsupported, match="change data capture"):
+        again.upsert(rows(a=3))
 
 
 def test_bad_calls_are_refused(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def find_new_versions(before: pa.Table, after: pa.Table) -> tuple[Flags, Flags]:
     matched = np.flatnonzero(to_flags(pc.is_valid(positions)))
     targets = positions.drop_null().to_numpy().astype(np.int64)
     is_same = np.ones(len(matched), bool)
-    for name in VERSION_COLUMNS:
+    for name in (RECORD_KEY, COMMIT_TIME):
         here = one_array(after[name]).take(pa.array(matched))
         there = one_array(before[name]).take(pa.array(targets))
         is_same &= to_flags(pc.fill_null(pc.equal(here, there), False))

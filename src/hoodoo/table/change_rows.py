@@ -15,7 +15,12 @@ from hoodoo.rows import merge
 from hoodoo.rows.diff import IS_AFTER, VERSION_COLUMNS, find_new_versions
 from hoodoo.rows.merge import Flags
 from hoodoo.table.log_changes import find_logged_keys
-from hoodoo.table.read import read_slice, read_slice_pieces
+from hoodoo.table.read import (
+    apply_filter,
+    read_slice,
+    read_unfiltered_pieces,
+    to_expression,
+)
 from hoodoo.table.read_rule import ReadRule, SliceRead
 
 
@@ -157,13 +162,17 @@ def rows_to_read(pairs: Sequence[SlicePair], candidates: Sequence[Candidates]) -
 
 def read_rows(task: RowsRead) -> pa.Table:
     """The rows, whole, and of which end they are."""
-    pieces = [task.read.rule.schema.empty_table()]
-    for piece in read_slice_pieces(replace(task.read, rule=_bound_keys(task))):
+    rule = task.read.rule
+    pieces = [rule.schema.empty_table()]
+    read = replace(task.read, rule=_bound_keys(task))
+    for piece in read_unfiltered_pieces(read, rule.schema, whole=False):
         wanted = pc.is_in(piece[RECORD_KEY], value_set=task.keys)
         if task.versions is not None:
             wanted = pc.and_(wanted, pc.is_in(piece[COMMIT_SEQNO], value_set=task.versions))
         pieces.append(piece.filter(wanted))
     rows = pa.concat_tables(pieces)
+    if rule.filter is not None:
+        rows = apply_filter(rows, to_expression(rule.filter, rule.schema))
     return rows.append_column(IS_AFTER, pa.repeat(task.is_after, rows.num_rows))
 
 
