@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         register,
         upgrade_table,
     )
+    from hoodoo.cli.progress import show_progress
 
 __version__ = "0.1.0"
 __all__ = [
@@ -107,12 +108,17 @@ __all__ = [
     "create_table",
     "open_table",
     "register",
+    "show_progress",
     "upgrade_table",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # The interface is imported when it is first used: `import hoodoo` itself stays cheap.
+    if name == "show_progress":
+        from hoodoo.cli.progress import show_progress
+
+        return show_progress
     if name in __all__:
         from hoodoo import api
 

@@ -337,7 +337,7 @@ class Table(ReadCalls, InspectCalls, RecoveryCalls, ServiceCalls, RetentionCalls
             done = run_with_retries(
                 self._ref, operation, lambda ref: write_by_spark(ref, operation, rows, progress)
             )
-            return keep_up(self._ref, engine_of(self._ref, rows), done)
+            return keep_up(self._ref, engine_of(self._ref, rows), done, progress)
         from hoodoo.write.incoming import read_input
         from hoodoo.write.operations import write
 
@@ -345,7 +345,7 @@ class Table(ReadCalls, InspectCalls, RecoveryCalls, ServiceCalls, RetentionCalls
         done = run_with_retries(
             self._ref, operation, lambda ref: write(ref, operation, given, self._engine, progress)
         )
-        return keep_up(self._ref, self._engine, done)
+        return keep_up(self._ref, self._engine, done, progress)
 
     def _engine_on(self, spark: Any) -> Engine:
         if spark is None:
