@@ -11,7 +11,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hoodoo.errors import HoodooError
+from hoodoo.errors import (
+    AlreadyCommitted,
+    AlreadyExists,
+    Cancelled,
+    CancelNotRequested,
+    CommitFailed,
+    CommitUnknown,
+    ConfigError,
+    CorruptBlock,
+    EarlyConflict,
+    EngineFailed,
+    FormatError,
+    HeadMoved,
+    HeartbeatLost,
+    HoodooError,
+    IllegalTransition,
+    InputError,
+    LeaseLost,
+    LockTimeout,
+    NoSuchTable,
+    NotCancellable,
+    NotFound,
+    OutcomeUnknown,
+    PlanInProgress,
+    PlanNotExecutable,
+    PreconditionFailed,
+    SchemaMismatch,
+    StorageError,
+    TableChanged,
+    TableExists,
+    TaskStopped,
+    TimelineError,
+    Unsupported,
+    UnsupportedValue,
+    UnsupportedVersion,
+    UnusablePath,
+    WriteConflict,
+    WriterAlive,
+)
+from hoodoo.model.progress import Progress
 
 if TYPE_CHECKING:
     from hoodoo.api import (
@@ -22,21 +61,64 @@ if TYPE_CHECKING:
         register,
         upgrade_table,
     )
+    from hoodoo.cli.progress import show_progress
 
 __version__ = "0.1.0"
 __all__ = [
+    "AlreadyCommitted",
+    "AlreadyExists",
+    "CancelNotRequested",
+    "Cancelled",
+    "CommitFailed",
+    "CommitUnknown",
+    "ConfigError",
+    "CorruptBlock",
+    "EarlyConflict",
+    "EngineFailed",
+    "FormatError",
+    "HeadMoved",
+    "HeartbeatLost",
     "HoodooError",
+    "IllegalTransition",
+    "InputError",
+    "LeaseLost",
+    "LockTimeout",
+    "NoSuchTable",
+    "NotCancellable",
+    "NotFound",
+    "OutcomeUnknown",
+    "PlanInProgress",
+    "PlanNotExecutable",
+    "PreconditionFailed",
+    "Progress",
+    "SchemaMismatch",
+    "StorageError",
     "Table",
+    "TableChanged",
+    "TableExists",
+    "TaskStopped",
+    "TimelineError",
+    "Unsupported",
+    "UnsupportedValue",
+    "UnsupportedVersion",
+    "UnusablePath",
+    "WriteConflict",
+    "WriterAlive",
     "configure",
     "create_table",
     "open_table",
     "register",
+    "show_progress",
     "upgrade_table",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # The interface is imported when it is first used: `import hoodoo` itself stays cheap.
+    if name == "show_progress":
+        from hoodoo.cli.progress import show_progress
+
+        return show_progress
     if name in __all__:
         from hoodoo import api
 

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from hoodoo.config.metadata import METADATA_ENABLE
 from hoodoo.engine.engine import Engine
 from hoodoo.engine.local import LocalEngine
-from hoodoo.errors import InputError
+from hoodoo.errors import InputError, TableExists
+from hoodoo.inspect.calls import InspectCalls
 from hoodoo.model.commit import OperationType
+from hoodoo.model.progress import OnProgress
+from hoodoo.recovery.calls import RecoveryCalls
 from hoodoo.services.calls import ServiceCalls
 from hoodoo.services.index_calls import IndexCalls
 from hoodoo.services.retention import RetentionCalls
 from hoodoo.storage.uri import PathText, path_text
+from hoodoo.table.calls import ReadCalls, moment_text
 from hoodoo.table.ref import TableRef, open_ref
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from hoodoo.inspect.conflicts import InProgressReport
-    from hoodoo.inspect.doctor import Finding
-    from hoodoo.inspect.files import FilesReport
-    from hoodoo.inspect.locks import LockReport
-    from hoodoo.inspect.plans import PlanReport
-    from hoodoo.inspect.timeline import InstantReport
-    from hoodoo.recovery.recover import Recovered
-    from hoodoo.recovery.rollback import RolledBack
     from hoodoo.services.upgrade import Upgraded
     from hoodoo.write.commit import CommitResult
 
@@ -44,25 +40,49 @@ def create_table(
     ordering: str | Sequence[str] | None = None,
     table_type: str = "cow",
     options: Mapping[str, object] | None = None,
+    exist_ok: bool = False,
 ) -> Table:
-    """Create a table; `schema` is a pyarrow.Schema, Avro JSON, or a Spark StructType.
+    """Create a table; `schema` is a pyarrow.Schema, a frame, Avro JSON, or a Spark StructType.
 
-    It has a metadata table, unless `hoodie.metadata.enable` is false in its options.
+    With `exist_ok`, a table that is there already is opened, if it has the same record key,
+    partition fields, ordering and type; else `TableExists` says what is different. It has a
+    metadata table, unless `hoodie.metadata.enable` is false in its options.
     Order: that of `table.create.create_table`; that of `create_index`, under the table's lock.
     Crash: in between, a table without a metadata table; it can be written, and given one later.
+
+        >>> schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
+        >>> days = hoodoo.create_table("days", schema=schema, record_key="id", partition_by="day")
+        >>> hoodoo.create_table(
+        ...     "days", schema=schema, record_key="id", partition_by="day", exist_ok=True
+        ... ).count()
+        0
     """
     from hoodoo.table.create import create_table as create
+    from hoodoo.table.create import open_fitting
 
-    ref = create(
-        path_text(path),
-        schema=_arrow_schema(schema),
-        record_key=record_key,
-        name=name,
-        partition_by=partition_by,
-        ordering=ordering,
-        table_type=table_type,
-        options=options,
-    )
+    try:
+        ref = create(
+            path_text(path),
+            schema=_arrow_schema(schema),
+            record_key=record_key,
+            name=name,
+            partition_by=partition_by,
+            ordering=ordering,
+            table_type=table_type,
+            options=options,
+        )
+    except TableExists:
+        if not exist_ok:
+            raise
+        present = open_fitting(
+            path_text(path),
+            record_key=record_key,
+            partition_by=partition_by,
+            ordering=ordering,
+            table_type=table_type,
+            options=options,
+        )
+        return Table(present)
     if ref.options.get(METADATA_ENABLE):
         from hoodoo.services.metadata_table import chosen_partitions, create_index
 
@@ -71,7 +91,11 @@ def create_table(
 
 
 def open_table(path: PathText, options: Mapping[str, object] | None = None) -> Table:
-    """Open a table that hoodoo or Apache Hudi wrote (versions 6, 8 and 9 to read, 9 to write)."""
+    """Open a table that hoodoo or Apache Hudi wrote (versions 6, 8 and 9 to read, 9 to write).
+
+    >>> hoodoo.open_table("trips").schema.names
+    ['id', 'city', 'fare', 'ts']
+    """
     return Table(open_ref(path_text(path), options))
 
 
@@ -81,6 +105,9 @@ def upgrade_table(
     """Bring a table of version 6 or 8 to version 9; what `Table.upgrade` says.
 
     Of tables of other versions it says what to do with them.
+
+        >>> hoodoo.upgrade_table("trips", dry_run=True).to_version
+        9
     """
     from hoodoo.services.upgrade import open_old, upgrade
 
@@ -102,14 +129,24 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("hoodoo")` and `df.write.format("hoodoo")` known to a session."""
+    """Make `spark.read.format("hoodoo")` and `df.write.format("hoodoo")` known to a session.
+
+    >>> hoodoo.register(spark)
+    >>> spark.read.format("hoodoo").load("trips").count()
+    3
+    """
     from hoodoo.spark.ready import register as make_known
 
     make_known(spark)
 
 
-class Table(ServiceCalls, IndexCalls, RetentionCalls):
-    """A table: read it, write it, look into it."""
+class Table(ReadCalls, InspectCalls, RecoveryCalls, ServiceCalls, IndexCalls, RetentionCalls):
+    """A table: read it, write it, look into it.
+
+    >>> table = hoodoo.open_table("trips")
+    >>> table.name, table.count()
+    ('trips', 3)
+    """
 
     def __init__(self, ref: TableRef, engine: Engine | None = None) -> None:
         self._ref = ref
@@ -144,30 +181,6 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
 
     # -- reads ------------------------------------------------------------------------------
 
-    def to_arrow(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: Any = None,
-        as_of: str | date | None = None,
-        mode: str = "snapshot",
-    ) -> pa.Table:
-        """The rows, meta columns included unless `columns` says otherwise.
-
-        `filter` is SQL text, pyarrow filter tuples, or a pyarrow expression; `as_of` an instant
-        or a time, in the table's time zone unless it has an offset; `mode` "snapshot", or
-        "read_optimized": base files only, without logs.
-        """
-        from hoodoo.table.scan import scan
-
-        return scan(
-            self._ref,
-            self._engine,
-            columns=columns,
-            filter=filter,
-            as_of=_moment(as_of),
-            mode=mode,
-        )
-
     def read(
         self,
         spark: SparkSession,
@@ -180,11 +193,13 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
 
         Base files without logs are read by Spark itself, so that columns and filters of the
         DataFrame are pushed down; `columns` and `filter` reach slices with logs as well.
+
+            table.read(spark, filter="city = 'sf'").groupBy("city").count().show()
         """
         from hoodoo.spark.read import read
 
         return read(
-            self._ref, spark, columns=columns, filter=filter, as_of=_moment(as_of), mode=mode
+            self._ref, spark, columns=columns, filter=filter, as_of=moment_text(as_of), mode=mode
         )
 
     @overload
@@ -231,7 +246,7 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
         `before` adds the rows before updates, `update_preimage`. A time without an offset is in the
         table's zone. With a Spark session the rows come as a DataFrame, else as an Arrow table.
         """
-        begin, end = _moment(since), _moment(until)
+        begin, end = moment_text(since), moment_text(until)
         if begin is None:
             raise InputError("changes needs `since`")
         if before and not deletes:
@@ -251,35 +266,86 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
 
     # -- writes -----------------------------------------------------------------------------
 
-    def insert(self, rows: Any) -> CommitResult:
-        """Add rows; keys that are there already are not looked for."""
-        return self._write(OperationType.INSERT, rows)
+    def insert(self, rows: Any, *, progress: OnProgress | None = None) -> CommitResult:
+        """Add rows; keys that are there already are not looked for.
 
-    def bulk_insert(self, rows: Any) -> CommitResult:
-        """Add rows as new files, leaving existing ones alone."""
-        return self._write(OperationType.BULK_INSERT, rows)
+        `rows` of this and the other writes are a pandas, polars or Spark frame, a pyarrow.Table,
+        RecordBatch or RecordBatchReader, anything with `__arrow_c_stream__`, or a list of dicts.
+        A pandas index is a column if it has a name. Times in nanoseconds are cast to microseconds
+        if nothing is lost. `progress` is told of each phase, and of the files done in it.
 
-    def upsert(self, rows: Any) -> CommitResult:
-        """Update the rows whose keys are there, add the others."""
-        return self._write(OperationType.UPSERT, rows)
+            >>> table.insert([{"id": 4, "city": "sf", "fare": 8.4, "ts": 2}]).stats.inserted
+            1
+        """
+        return self._write(OperationType.INSERT, rows, progress)
 
-    def delete(self, rows_or_keys: Any) -> CommitResult:
-        """Delete by key: rows with the key columns, or a list of keys."""
-        return self._write(OperationType.DELETE, rows_or_keys)
+    def bulk_insert(self, rows: Any, *, progress: OnProgress | None = None) -> CommitResult:
+        """Add rows as new files, leaving existing ones alone. Arguments as of `insert`.
 
-    def insert_overwrite(self, rows: Any) -> CommitResult:
-        """Replace the rows of every partition that occurs in `rows`."""
-        return self._write(OperationType.INSERT_OVERWRITE, rows)
+        >>> table.bulk_insert(pa.Table.from_pylist(rows)).stats.files
+        2
+        """
+        return self._write(OperationType.BULK_INSERT, rows, progress)
 
-    def insert_overwrite_table(self, rows: Any) -> CommitResult:
-        """Replace all rows of the table."""
-        return self._write(OperationType.INSERT_OVERWRITE_TABLE, rows)
+    def upsert(self, rows: Any, *, progress: OnProgress | None = None) -> CommitResult:
+        """Update the rows whose keys are there, add the others. Arguments as of `insert`.
 
-    def delete_partitions(self, partitions: Sequence[str]) -> CommitResult:
-        """Take all rows of these partitions (paths such as `city=sf`) out."""
-        return self._write(OperationType.DELETE_PARTITION, partitions)
+        >>> day = pd.DataFrame({"id": [1, 5], "city": "sf", "fare": [25.0, 9.5], "ts": 2})
+        >>> stats = table.upsert(day, progress=print).stats  # doctest: +ELLIPSIS
+        Progress(phase='prepare', done=0, total=None)
+        ...
+        Progress(phase='commit', done=1, total=1)
+        >>> stats.updated, stats.inserted
+        (1, 1)
+        """
+        return self._write(OperationType.UPSERT, rows, progress)
 
-    def _write(self, operation: OperationType, rows: Any) -> CommitResult:
+    def delete(self, rows_or_keys: Any, *, progress: OnProgress | None = None) -> CommitResult:
+        """Delete by key: rows with the key columns, or a list or series of keys.
+
+        With the partition columns beside the keys only those partitions are searched.
+
+            >>> table.delete([2]).stats.deleted
+            1
+            >>> table.delete([{"id": 3, "city": "oslo"}]).stats.deleted
+            1
+        """
+        return self._write(OperationType.DELETE, rows_or_keys, progress)
+
+    def insert_overwrite(self, rows: Any, *, progress: OnProgress | None = None) -> CommitResult:
+        """Replace the rows of every partition that occurs in `rows`. Arguments as of `insert`.
+
+        >>> done = table.insert_overwrite([{"id": 9, "city": "sf", "fare": 1.0, "ts": 3}])
+        >>> sorted(table.to_arrow(columns=["id"])["id"].to_pylist())
+        [3, 9]
+        """
+        return self._write(OperationType.INSERT_OVERWRITE, rows, progress)
+
+    def insert_overwrite_table(
+        self, rows: Any, *, progress: OnProgress | None = None
+    ) -> CommitResult:
+        """Replace all rows of the table. Arguments as of `insert`.
+
+        >>> done = table.insert_overwrite_table(rows[:1])
+        >>> table.count()
+        1
+        """
+        return self._write(OperationType.INSERT_OVERWRITE_TABLE, rows, progress)
+
+    def delete_partitions(
+        self, partitions: Sequence[str], *, progress: OnProgress | None = None
+    ) -> CommitResult:
+        """Take all rows of these partitions (paths such as `city=sf`) out.
+
+        >>> done = table.delete_partitions(["city=sf"])
+        >>> table.count()
+        1
+        """
+        return self._write(OperationType.DELETE_PARTITION, partitions, progress)
+
+    def _write(
+        self, operation: OperationType, rows: Any, progress: OnProgress | None
+    ) -> CommitResult:
         """Rows of a Spark DataFrame are written by Spark, all others in this process.
 
         Then the services are run that are due.
@@ -294,15 +360,17 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
             from hoodoo.spark.write import write as write_by_spark
 
             done = run_with_retries(
-                self._ref, operation, lambda ref: write_by_spark(ref, operation, rows)
+                self._ref, operation, lambda ref: write_by_spark(ref, operation, rows, progress)
             )
-            return keep_up(self._ref, engine_of(self._ref, rows), done)
+            return keep_up(self._ref, engine_of(self._ref, rows), done, progress)
+        from hoodoo.write.incoming import read_input
         from hoodoo.write.operations import write
 
+        given = read_input(self._ref, operation, rows)  # once: a stream cannot be read again
         done = run_with_retries(
-            self._ref, operation, lambda ref: write(ref, operation, rows, self._engine)
+            self._ref, operation, lambda ref: write(ref, operation, given, self._engine, progress)
         )
-        return keep_up(self._ref, self._engine, done)
+        return keep_up(self._ref, self._engine, done, progress)
 
     def _engine_on(self, spark: Any) -> Engine:
         if spark is None:
@@ -313,30 +381,14 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
 
     # -- mending ------------------------------------------------------------------------------
 
-    def recover(self) -> Recovered:
-        """Roll back writes whose writer died, finish rollbacks that were cut off, and sweep.
-
-        Writers that are alive are not disturbed; what was left, and why, is in the answer.
-        """
-        from hoodoo.recovery.recover import recover
-
-        return recover(self._ref)
-
-    def rollback(self, instant: str, *, force: bool = False) -> RolledBack:
-        """Roll back a pending instant; `force` also takes it from a writer that is alive.
-
-        That writer fails when it wants to commit. Commits that are completed stay: rolling one
-        back is an `AlreadyCommitted`; `undo` takes the latest one back.
-        """
-        from hoodoo.recovery.recover import roll_back
-
-        return roll_back(self._ref, instant, force=force)
-
     def upgrade(self, *, dry_run: bool = False) -> Upgraded:
         """Bring the table from version 6 or 8 to version 9, which can be written.
 
         Nobody else may be writing. If it was cut off, upgrading again goes on. `dry_run` only tells
         what would change, or why it would be refused. A metadata table is built anew.
+
+            >>> table.upgrade(dry_run=True).is_done
+            False
         """
         from hoodoo.services.upgrade import upgrade
 
@@ -346,56 +398,12 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
             self.__dict__.pop("properties", None)
         return done
 
-    # -- looking into it ----------------------------------------------------------------------
-
-    def timeline(self, *, include_archived: bool = False) -> list[InstantReport]:
-        """Instants, oldest first: action, state, requested, completed, owner, age."""
-        from hoodoo.inspect.timeline import report_timeline
-
-        return report_timeline(self._ref, include_archived=include_archived)
-
-    def files(self, partition: str | None = None) -> FilesReport:
-        """File groups with their slices, and a histogram of file sizes."""
-        from hoodoo.inspect.files import report_files
-
-        return report_files(self._ref, partition=partition)
-
-    def plans(self) -> list[PlanReport]:
-        """Pending plans of table services: what they are about and block, and who runs them."""
-        from hoodoo.inspect.plans import report_plans
-
-        return report_plans(self._ref)
-
-    def conflicts(self) -> list[InProgressReport]:
-        """Writes in progress and pending plans: which file groups they touch, and who will lose."""
-        from hoodoo.inspect.conflicts import report_conflicts
-
-        return report_conflicts(self._ref)
-
-    def doctor(self) -> list[Finding]:
-        """What is wrong with the table, why, and the command that repairs it."""
-        from hoodoo.inspect.doctor import diagnose
-
-        return diagnose(self._ref)
-
-    def lock_status(self) -> LockReport:
-        """Who holds the table's lock, since when, and how long yet."""
-        from hoodoo.inspect.locks import lock_status
-
-        return lock_status(self._ref)
-
-
-def _moment(moment: str | date | None) -> str | None:
-    if isinstance(moment, date | datetime):
-        return moment.isoformat()
-    if moment is None or isinstance(moment, str):
-        return moment
-    raise InputError(f"{moment!r} is neither an instant nor a time")
-
 
 def _arrow_schema(schema: Any) -> Any:
     if hasattr(schema, "jsonValue"):  # a Spark StructType; pyspark is imported only if it is there
         from hoodoo.spark.schema import arrow_schema
 
         return arrow_schema(schema)
-    return schema
+    from hoodoo.rows.incoming import schema_to_arrow
+
+    return schema_to_arrow(schema)

@@ -55,11 +55,12 @@ class NoSuchTable(HoodooError):
 
 
 class TableExists(HoodooError):
-    """A table is already at this place."""
+    """A table is already at this place; `reason` says why it is not the one asked for."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__(f"a table already exists at {uri}")
+    def __init__(self, uri: str, reason: str = "") -> None:
+        super().__init__(f"a table already exists at {uri}" + (f": {reason}" if reason else ""))
         self.uri = uri
+        self.reason = reason
 
 
 class Unsupported(HoodooError):

@@ -19,6 +19,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 BY_SPARK = {"write", "demo"}  # `test_cli_write.py` and `test_demo.py` run them
 VARYING = (
     (r"(?<!\d)\d{17}(?!\d)", "INSTANT"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?|\b\d\d:\d\d:\d\d\.\d{3}\b", "TIME"),
+    (r"\b[0-9a-f]{8}\.\.-\d", "ID"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
     (r"\b\d+\.\d KiB|\b4 KiB", "SIZE"),  # depends on the Parquet writer
     (r"\S+ on \S+, process \d+", "PROCESS"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ from support.fixtures import fixture_tables
 
 import hoodoo
 from hoodoo.cli.output import age_text, print_table, size_text
+from hoodoo.cli.timeline_text import print_instants
 from hoodoo.format.lsm import ArchivedInstant
+from hoodoo.inspect.timeline import InstantReport
 from hoodoo.model.instant import Action, InstantTime
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64())])
@@ -41,6 +44,10 @@ def test_every_fixture_is_shown(command: str, table: str, unpack, hoodoo_cli) ->
     text, parsed = hoodoo_cli(command, place), hoodoo_cli(command, place, "--json").json
     assert text.code == 0, text.err
     assert text.out.strip()
+    if command in ("timeline", "files"):
+        wide = [line for line in text.out.splitlines() if len(line) > 80 and "  " in line.strip()]
+        assert not wide  # but for what is one word, such as a long partition
+        text = hoodoo_cli(command, place, "--raw")
     if command == "timeline":
         assert all(one["requested_time"] in text.out for one in parsed)
     elif command == "files":
@@ -118,7 +125,7 @@ def test_schema_shows_nested_columns_and_comments(tmp_path: Path, hoodoo_cli) ->
 
 
 def test_timeline(trips: Path, hoodoo_cli) -> None:
-    headers, _, pending, *done = hoodoo_cli("timeline", trips).rows
+    headers, _, pending, *done = hoodoo_cli("timeline", trips, "--raw").rows
     assert headers == ["requested", "completed", "action", "state", "operation", "age", "owner"]
     assert pending[:3] == ["20200101000000000", "clustering", "requested"]
     assert pending[3].endswith("d")  # days since
@@ -132,13 +139,56 @@ def test_timeline(trips: Path, hoodoo_cli) -> None:
     assert found[0]["age_seconds"] > 5 * 365 * 86_400
 
 
+def test_the_timeline_is_readable_in_80_columns(trips: Path, hoodoo_cli) -> None:
+    ran = hoodoo_cli("timeline", trips)
+    headers, _, pending, note, *others = ran.rows
+    assert headers == ["requested", "completed", "action", "operation"]
+    assert pending == ["2020-01-01", "00:00:00.000", "requested", "clustering"]
+    assert note[-1] == "old"
+    done, (blank, owner) = others[:3], others[3:]
+    found = hoodoo_cli("timeline", trips, "--json").json[1:]
+    for words, one in zip(done, found, strict=True):
+        requested, completed = one["requested_time"], one["completion_time"]
+        assert re.sub(r"\D", "", "".join(words[:2])) == requested
+        assert re.sub(r"\D", "", words[2]) == completed[8:]
+        assert words[3:] == ["deltacommit", one["operation"]]
+    assert (blank, owner[:2], owner[-1]) == ([], ["3", "by"], str(os.getpid()))
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("requested", "completed", "text"),
+    [
+        ("20260105120000001", "20260105120000900", "12:00:00.900"),
+        ("20260105235959001", "20260106000001900", "+1d 00:00:01"),
+        ("20260105120000", "20260105120001", "12:00:01"),
+        ("001", "002", "002"),
+    ],
+)
+def test_the_day_of_completion_is_told_if_it_is_another(
+    requested: str, completed: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = InstantReport(
+        *(requested, completed, "commit", "completed", "UPSERT"),
+        *(None, None, None, None, None, False, None),
+    )
+    print_instants([one])
+    line = capsys.readouterr().out.splitlines()[2]
+    cells = [part.strip() for part in line.split("  ") if part.strip()]
+    assert cells[1:3] == [text, "commit"]
+
+
 def test_timeline_tells_who_is_at_work(tmp_path: Path, hoodoo_cli) -> None:
     table = hoodoo.create_table(str(tmp_path / "t"), schema=SCHEMA, record_key="id")
     instant = dead_upsert(
         tmp_path / "t", pa.table({"id": [1], "city": ["sf"], "fare": [1]}, SCHEMA)
     )
     who = "nightly load on node7, process 4711 (upsert, begin)"
-    shown = hoodoo_cli("timeline", tmp_path / "t").out.splitlines()
+    lines = hoodoo_cli("timeline", tmp_path / "t").out.splitlines()
+    assert f"  by {who}" in lines
+    assert lines[-1].startswith("  silent for at least 11m ")
+    assert lines[-1].endswith(": dead")
+    shown = hoodoo_cli("timeline", tmp_path / "t", "--raw").out.splitlines()
     assert shown[0].split()[-4:] == ["owner", "sign", "of", "life"]
     assert f"  {who}  silent for at least 11m " in shown[2]
     assert shown[2].endswith(": dead")
@@ -146,11 +196,12 @@ def test_timeline_tells_who_is_at_work(tmp_path: Path, hoodoo_cli) -> None:
     assert (one["requested_time"], one["owner"], one["is_dead"]) == (instant, who, True)
     assert one["silent_seconds"] > one["expiry_seconds"] == 600
     table.recover()
-    assert "owner" not in hoodoo_cli("timeline", tmp_path / "t").out
+    assert "owner" not in hoodoo_cli("timeline", tmp_path / "t", "--raw").out
+    assert who not in hoodoo_cli("timeline", tmp_path / "t").out
 
 
 def test_timeline_limit_never_hides_pending_ones(trips: Path, hoodoo_cli) -> None:
-    rows = hoodoo_cli("timeline", trips, "--limit", "1").rows
+    rows = hoodoo_cli("timeline", trips, "--limit", "1", "--raw").rows
     assert [words[4] for words in rows[3:4]] == ["DELETE"]
     assert rows[2][2] == "requested"
     assert "--limit 0" in hoodoo_cli("timeline", trips, "--limit", "1").out
@@ -174,12 +225,16 @@ def test_timeline_all_shows_archived_ones(tmp_path: Path, hoodoo_cli) -> None:
         (old, True),
         (done.instant, False),
     ]
-    rows = hoodoo_cli("timeline", tmp_path / "t", "--all").rows
+    rows = hoodoo_cli("timeline", tmp_path / "t", "--all", "--raw").rows
     assert rows[2] == [old, old, "clean", "completed,", "archived"]
+    lines = hoodoo_cli("timeline", tmp_path / "t", "--all").out.splitlines()
+    assert lines[0] == "archived"
+    assert lines[3].split() == ["2020-01-01", "00:00:00.000", "00:00:00.000", "clean"]
+    assert lines[4:6] == ["", "active"]
 
 
 def test_files(trips: Path, hoodoo_cli) -> None:
-    out = hoodoo_cli("files", trips).out
+    out = hoodoo_cli("files", trips, "--raw").out
     groups, sizes, totals = out.split("\n\n")
     assert [line.split()[0] for line in groups.splitlines()[2:]] == ["city=la", "city=sf"]
     assert len(sizes.splitlines()) == 2 + 7
@@ -193,6 +248,19 @@ def test_files(trips: Path, hoodoo_cli) -> None:
     sf = found["groups"][1]["slices"][-1]
     for file in (sf["base_file"], *sf["log_files"]):
         assert (trips / file["path"]).stat().st_size == file["size_bytes"]
+
+
+def test_files_are_readable_in_80_columns(trips: Path, hoodoo_cli) -> None:
+    groups = hoodoo_cli("files", trips).out.partition("\n\n")[0].splitlines()
+    found = hoodoo_cli("files", trips, "--json").json["groups"]
+    assert groups[2::2] == ["city=la", "city=sf"]
+    for line, group in zip(groups[3::2], found, strict=True):
+        short, slices, day, time = line.split()[:4]
+        assert group["file_id"].startswith(short[:8])
+        assert short == f"{group['file_id'][:8]}..-0"
+        assert slices == str(len(group["slices"]))
+        assert re.sub(r"\D", "", day + time) == group["slices"][-1]["base_time"][:14]
+    assert max(map(len, groups)) <= 80
 
 
 def test_files_of_a_partition_and_limited(trips: Path, hoodoo_cli) -> None:

@@ -96,13 +96,13 @@ def test_a_bad_option_is_named(options: dict[str, str], key: str) -> None:
 
 
 def test_a_missing_option_is_a_config_error() -> None:
-    with pytest.raises(ConfigError, match="Account must be specified"):
+    with pytest.raises(ConfigError, match=r"Account must be specified.*azure_storage_account_name"):
         open_storage("az://container/path")
 
 
 def test_unreachable_server_is_a_storage_error() -> None:
     storage = open_storage("s3://b/t", _options("http://127.0.0.1:1", timeout="1s"))
-    with pytest.raises(StorageError) as raised:
+    with pytest.raises(StorageError, match="the option aws_endpoint") as raised:
         storage.read("a")
     assert type(raised.value) is StorageError
 
@@ -194,11 +194,13 @@ def test_refusals_of_the_server_are_storage_errors(s3: S3Server) -> None:
     ):
         with pytest.raises(StorageError, match="SignatureDoesNotMatch") as raised:
             action()
+        assert "set the options aws_access_key_id and aws_secret_access_key" in str(raised.value)
         assert type(raised.value) is StorageError
     nowhere = open_storage("s3://no-such-bucket/t", s3.options)
     with pytest.raises(StorageError, match="NoSuchBucket") as raised:
         nowhere.read("a")
     assert not isinstance(raised.value, NotFound)
+    assert "check the bucket in the URI, and the options aws_region" in str(raised.value)
 
 
 # Requests

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hoodoo.cli import output
+from hoodoo.cli import output, timeline_text
 from hoodoo.cli.options import (
     Json,
     Limit,
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hoodoo.inspect.table import ColumnReport, TableReport
     from hoodoo.inspect.timeline import InstantReport
 
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Times and names as they are on storage, however wide.")
+]
 _INSTANTS = 100
 _GROUPS = 100
 _ROWS = 20
@@ -83,6 +86,7 @@ def timeline(
     table: TableArgument,
     all_: Annotated[bool, typer.Option("--all", help="Archived instants too.")] = False,
     limit: Limit = None,
+    raw: Raw = False,
     option: OptionList = None,
     json: Json = False,
 ) -> None:
@@ -94,7 +98,8 @@ def timeline(
     if json:
         output.print_json(instants)
     else:
-        _print_instants(instants)
+        show_instants = _print_raw_instants if raw else timeline_text.print_instants
+        show_instants(instants)
         if last is not None and len(instants) >= last:
             output.print_line(f"\nthe newest {last}, and pending ones; --limit 0 shows all")
 
@@ -106,6 +111,7 @@ def files(
         typer.Option("--partition", metavar="PATH", help="Only this one, and those below it."),
     ] = None,
     limit: Limit = None,
+    raw: Raw = False,
     option: OptionList = None,
     json: Json = False,
 ) -> None:
@@ -120,7 +126,7 @@ def files(
     if json:
         output.print_json(first_groups)
     else:
-        _print_files(first_groups)
+        _print_files(first_groups, raw=raw)
         if len(first_groups.groups) < len(report.groups):
             output.print_line(f"\n{most} of {len(report.groups)} groups; --limit 0 shows all")
 
@@ -232,7 +238,7 @@ def _print_nonempty_columns(
     )
 
 
-def _print_instants(instants: Sequence[InstantReport]) -> None:
+def _print_raw_instants(instants: Sequence[InstantReport]) -> None:
     headers = (
         *("requested", "completed", "action", "state", "operation", "age", "owner"),
         *("sign of life", "cancelled", "problem"),
@@ -246,7 +252,7 @@ def _print_instants(instants: Sequence[InstantReport]) -> None:
             one.operation,
             output.age_text(one.age_seconds),
             one.owner,
-            _silence(one),
+            timeline_text.describe_silence(one) if one.silent_seconds is not None else None,
             one.cancelled,
             one.problem,
         ]
@@ -255,31 +261,9 @@ def _print_instants(instants: Sequence[InstantReport]) -> None:
     _print_nonempty_columns(headers, cells, always=5)
 
 
-def _silence(one: InstantReport) -> str | None:
-    if one.silent_seconds is None:
-        return None
-    words = f"silent for at least {output.age_text(one.silent_seconds)}"
-    return f"{words}: dead" if one.is_dead else words
-
-
-def _print_files(report: FilesReport) -> None:
-    headers = ("partition", "file id", "slices", "base time", "base", "logs", "log size")
-    rows = []
-    for group in report.groups:
-        current = group.slices[-1]
-        base = current.base_file
-        rows.append(
-            (
-                group.partition,
-                group.file_id,
-                len(group.slices),
-                current.base_time,
-                output.size_text(base.size_bytes) if base else None,
-                len(current.log_files),
-                output.size_text(sum(log.size_bytes for log in current.log_files)),
-            )
-        )
-    output.print_table(headers, rows, numbers=("slices", "base", "logs", "log size"))
+def _print_files(report: FilesReport, *, raw: bool) -> None:
+    print_groups = timeline_text.print_raw_groups if raw else timeline_text.print_groups
+    print_groups(report.groups)
     totals = report.totals
     output.print_line()
     sizes = [(_range(bucket), bucket.base_files, bucket.log_files) for bucket in report.histogram]

@@ -3,7 +3,7 @@
 A command is a function with typer annotations, in a module of its kind; `COMMANDS` registers it,
 or `GROUPS` if it is one of several under a name.
 It opens the table (`open_given`), asks `hoodoo.inspect` or the API, and prints through `output`.
-Exit codes: 0 done; 1 a `HoodooError`, told in one line on stderr; 2 wrong usage.
+Exit codes: 0 done; 1 a `HoodooError`, told in one line on stderr; 2 wrong usage; 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -69,21 +69,40 @@ GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {
 }
 
 
+_INTERRUPTED = 130
+_HELP = """Lakehouse tables in Apache Hudi's format.
+
+An instant is one action on the table, such as a commit, named by the time when it was requested.
+A base file is a Parquet file with rows; a file slice is a base file with the log files of changes
+that came after it, and what readers see is the newest slice of every file group.
+
+COMMAND --help tells all about a command; --install-completion lets your shell complete them."""
+
+
 class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except HoodooError as error:
             print_error(error)
-            raise typer.Exit(1) from None
+            by_hand = isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
+            raise typer.Exit(_INTERRUPTED if by_hand else 1) from None
+        except KeyboardInterrupt as interrupt:
+            _end_interrupted(interrupt)
+
+
+def _end_interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
+    """One line for Ctrl-C, with what the command has to say of it."""
+    print_error(HoodooError(": ".join(["interrupted", *map(str, interrupt.args)])))
+    raise typer.Exit(_INTERRUPTED) from None
 
 
 app = typer.Typer(
     name="hoodoo",
     cls=_Commands,
-    help="Lakehouse tables in Apache Hudi's format.",
+    help=_HELP,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text, and rich need not be imported
 )

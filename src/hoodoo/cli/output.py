@@ -61,16 +61,41 @@ def print_table(
     *,
     numbers: Collection[str] = (),
     indent: str = "",
+    above: Mapping[int, str] | None = None,
+    below: Mapping[int, Sequence[str]] | None = None,
 ) -> None:
-    """Rows in aligned columns; columns named in `numbers` are aligned to the right."""
+    """Rows in aligned columns; columns named in `numbers` are aligned to the right.
+
+    `above` and `below` are lines ahead of a row and after it, by its number; those after it are
+    set off, and wrapped at 80 columns.
+    """
     lines = [[cell(header) for header in headers]]
     lines += [[cell(value) for value in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     right = [header in numbers for header in headers]
     lines.insert(1, ["-" * width for width in widths])
-    for line in lines:
+    for at, line in enumerate(lines, start=-2):
+        if above and at in above:
+            print_line(indent + cell(above[at]))
         padded = map(_pad, line, widths, right)
         print_line(indent + "  ".join(padded).rstrip())
+        for note in (below or {}).get(at, ()):
+            print_wrapped(note, indent=indent + "  ")
+
+
+def print_wrapped(text: str, *, indent: str = "") -> None:
+    """Text in lines of at most 80 columns; words stay whole."""
+    from textwrap import wrap
+
+    for line in wrap(
+        cell(text),
+        80,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        print_line(line)
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:

@@ -30,7 +30,7 @@ def start_spark(app: str, master: str, settings: Mapping[str, str]) -> Iterator[
 
 
 @contextmanager
-def show_progress(spark: Any, what: str) -> Iterator[None]:
+def show_tasks(spark: Any, what: str) -> Iterator[None]:
     """A bar for those who watch a terminal."""
     if not sys.stderr.isatty():
         yield

@@ -1,20 +1,30 @@
-"""The command that loads files, by a Spark of its own."""
+"""The command that loads files: in this process, or by a Spark of its own if they are large."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
-from pathlib import Path
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hoodoo.cli import output
+from hoodoo.cli.engine import split_spark_settings
+from hoodoo.cli.input_files import Format, Input, find_input
 from hoodoo.cli.options import Json, OptionList, TableArgument, parse_options
-from hoodoo.cli.spark_session import show_progress, start_spark
+from hoodoo.cli.progress import show_progress
+from hoodoo.cli.spark_session import start_spark
+from hoodoo.errors import InputError, Unsupported
+from hoodoo.model.progress import OnProgress, Progress
 
 if TYPE_CHECKING:
+    from hoodoo.api import Table
     from hoodoo.write.commit import CommitResult
+
+LOCAL_BYTES = 256 << 20
+"""Input above which Spark is started."""
 
 
 class Operation(Enum):
@@ -28,23 +38,12 @@ class Operation(Enum):
     INSERT_OVERWRITE_TABLE = "insert-overwrite-table"
 
 
-class Format(Enum):
-    """What the files are."""
+class WriteEngine(Enum):
+    """Who reads the files and writes the rows."""
 
-    PARQUET = "parquet"
-    CSV = "csv"
-    JSON = "json"
-
-
-_BY_EXTENSION = {
-    ".parquet": Format.PARQUET,
-    ".csv": Format.CSV,
-    ".json": Format.JSON,
-    ".jsonl": Format.JSON,
-    ".ndjson": Format.JSON,
-}
-_PACKED = {".gz", ".bz2", ".zst", ".snappy", ".lz4"}
-_SPARK = "spark."
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
 
 
 def write(
@@ -57,43 +56,99 @@ def write(
     format_: Annotated[
         Format | None, typer.Option("--format", help="What the files are.  [default: by extension]")
     ] = None,
-    master: Annotated[str, typer.Option("--master", help="Where Spark runs.")] = "local[*]",
+    engine: Annotated[
+        WriteEngine,
+        typer.Option(
+            "--engine", help="This process, or Spark; auto: Spark above 256 MiB of input."
+        ),
+    ] = WriteEngine.AUTO,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            help="Use Spark, and where (-o spark.KEY=VALUE: its settings).  [default: local[*]]",
+        ),
+    ] = None,
     option: OptionList = None,
     json: Json = False,
 ) -> None:
-    """Load files; starts a local Spark (-o spark.KEY=VALUE: its settings)."""
+    """Load files; Spark is started for large ones."""
     from hoodoo.api import open_table
 
-    options = parse_options(option)
-    settings = {key: options.pop(key) for key in list(options) if key.startswith(_SPARK)}
-    place = from_ if "://" in from_ else os.path.abspath(from_)
-    kind = format_ or _format_of(place)
-    opened_table = open_table(table, options)
-    with (
-        start_spark("hoodoo write", master, settings) as spark,
-        show_progress(spark, f"{op.value} {opened_table.name}"),
-    ):
-        from hoodoo.spark.input_files import read_files
+    options, settings = split_spark_settings(parse_options(option))
+    found = find_input(from_, format_)
+    opened = open_table(table, options)
+    by_spark = _is_for_spark(opened, found, op, engine, wants_spark=bool(master or settings))
+    with _tell_interrupts() as watch, show_progress(f"{op.value} {opened.name}") as show:
+        progress = watch(show)
+        if not by_spark:
+            result = _write_here(opened, found, op, progress)
+        else:
+            with start_spark("hoodoo write", master or "local[*]", settings) as spark:
+                from hoodoo.spark.input_files import read_files
 
-        rows = read_files(spark, place, kind.value, opened_table.schema)
-        result = getattr(opened_table, op.name.lower())(rows)
+                rows = read_files(spark, found.place, found.format.value, opened.schema)
+                result = getattr(opened, op.name.lower())(rows, progress=progress)
     if json:
         output.print_json(result)
     else:
         output.print_line(_describe_result(op, result))
 
 
-def _format_of(source: str) -> Format:
-    """By the extension of a file, or of the files in a directory."""
-    place = Path(source)
-    names = [place, *(sorted(place.iterdir()) if place.is_dir() else ())]
-    for name in names:
-        extensions = [suffix.lower() for suffix in name.suffixes if suffix not in _PACKED]
-        if extensions and extensions[-1] in _BY_EXTENSION and not name.name.startswith(("_", ".")):
-            return _BY_EXTENSION[extensions[-1]]
-    raise typer.BadParameter(
-        f"cannot tell the format of {source!r} by its name", param_hint="--format"
-    )
+@contextmanager
+def _tell_interrupts() -> Iterator[Callable[[OnProgress], OnProgress]]:
+    """Ctrl-C in this block tells what became of the rows."""
+    committed: list[Progress] = []
+
+    def watch(show: OnProgress) -> OnProgress:
+        def tell(step: Progress) -> None:
+            if step == Progress("commit", 1, 1):
+                committed.append(step)
+            show(step)
+
+        return tell
+
+    try:
+        yield watch
+    except KeyboardInterrupt:
+        became = (
+            "the rows are committed; table services were left to the next write"
+            if committed
+            else "the write is undone, and none of its rows is visible"
+        )
+        raise KeyboardInterrupt(became) from None
+
+
+def _is_for_spark(
+    table: Table, found: Input, op: Operation, engine: WriteEngine, *, wants_spark: bool
+) -> bool:
+    """Check the input against the table, and tell who loads it."""
+    from hoodoo.cli.read_input import check_columns, is_read_here, size_of
+
+    schema = table.schema
+    check_columns(table._ref, found, schema, deletes=op is Operation.DELETE)
+    readable = is_read_here(found, schema)
+    if engine is WriteEngine.LOCAL:
+        if not readable:
+            raise InputError(f"{found.place} can only be read by Spark: leave --engine local out")
+        return False
+    if engine is WriteEngine.SPARK or wants_spark or not readable:
+        return True
+    size = size_of(found)
+    if size > LOCAL_BYTES and find_spec("pyspark") is None:
+        raise Unsupported(
+            f"{found.place} has {output.size_text(size)}, for which Spark is used: "
+            "pip install 'hoodoo[spark]', or give --engine local if that fits into memory"
+        )
+    return size > LOCAL_BYTES
+
+
+def _write_here(table: Table, found: Input, op: Operation, progress: OnProgress) -> CommitResult:
+    from hoodoo.cli.read_input import read_rows
+
+    rows = read_rows(found, table.schema)
+    result: CommitResult = getattr(table, op.name.lower())(rows, progress=progress)
+    return result
 
 
 def _describe_result(op: Operation, result: CommitResult) -> str:

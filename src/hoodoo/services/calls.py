@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hoodoo.engine.engine import Engine
+from hoodoo.model.progress import OnProgress, count_items
 from hoodoo.table.ref import TableRef
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class ServiceCalls:
 
         A compaction merges the logs of each file group into a new base file. `cancellation_policy`
         is {"hours": h, "instants": n}: when a cancellable plan that nobody completed is cancelled.
+
+            >>> len(mor.schedule_compaction(cancellable=True))
+            17
         """
         from hoodoo.services.compaction import schedule_compaction
 
@@ -41,15 +45,25 @@ class ServiceCalls:
         return scheduled.requested_time if scheduled else None
 
     def run_compaction(
-        self, instant: str | None = None, *, spark: Any = None
+        self,
+        instant: str | None = None,
+        *,
+        spark: Any = None,
+        progress: OnProgress | None = None,
     ) -> ServiceResult | None:
         """Execute a planned compaction: this one, or the oldest; None if there is none.
 
         By tasks of a Spark session if one is given and there is much to do, else in this process.
+        `progress` is told how many file groups are done.
+
+            >>> plan = mor.schedule_compaction()
+            >>> mor.run_compaction(plan).stats.files
+            1
         """
         from hoodoo.services.compaction import run_compaction
 
-        return run_compaction(self._ref, instant, self._engine_on(spark))
+        tell = count_items("compaction", progress)
+        return run_compaction(self._ref, instant, self._engine_on(spark), tell)
 
     def schedule_log_compaction(
         self,
@@ -63,6 +77,9 @@ class ServiceCalls:
         A log compaction merges the logs of a file group into one log file; the base file stays.
         A clean takes a removable plan away whose execution failed, or that nobody executes;
         `cancellation_policy` is as for `schedule_compaction`.
+
+            >>> mor.schedule_log_compaction() is None  # there is one log file
+            True
         """
         from hoodoo.services.log_compaction import schedule_log_compaction
 
@@ -73,15 +90,24 @@ class ServiceCalls:
         return scheduled.requested_time if scheduled else None
 
     def run_log_compaction(
-        self, instant: str | None = None, *, spark: Any = None
+        self,
+        instant: str | None = None,
+        *,
+        spark: Any = None,
+        progress: OnProgress | None = None,
     ) -> ServiceResult | None:
         """Execute a planned log compaction: this one, or the oldest; None if there is none.
 
         By tasks of a Spark session if one is given and there is much to do, else in this process.
+        `progress` is told how many file groups are done.
+
+            >>> mor.run_log_compaction() is None  # none is planned
+            True
         """
         from hoodoo.services.log_compaction import run_log_compaction
 
-        return run_log_compaction(self._ref, instant, self._engine_on(spark))
+        tell = count_items("logcompaction", progress)
+        return run_log_compaction(self._ref, instant, self._engine_on(spark), tell)
 
     def schedule_clustering(
         self,
@@ -97,6 +123,9 @@ class ServiceCalls:
         Rows are ordered by the columns of `order_by`, in the `layout` "linear", "zorder" or
         "hilbert"; by those of the settings if none are given. A clean may drop a `removable` plan.
         Writes take precedence over a `cancellable` one; `cancellation_policy` as for compactions.
+
+            >>> len(table.schedule_clustering(order_by="fare", layout="linear"))
+            17
         """
         from hoodoo.services.clustering import schedule_clustering
 
@@ -107,27 +136,48 @@ class ServiceCalls:
         return scheduled.requested_time if scheduled else None
 
     def run_clustering(
-        self, instant: str | None = None, *, spark: Any = None
+        self,
+        instant: str | None = None,
+        *,
+        spark: Any = None,
+        progress: OnProgress | None = None,
     ) -> ServiceResult | None:
         """Execute a planned clustering: this one, or the oldest; None if there is none.
 
         By tasks of a Spark session if one is given and there is much to do, else in this process.
+        `progress` is told how many file groups are done.
+
+            >>> plan = table.schedule_clustering(order_by="fare")
+            >>> table.run_clustering(plan).stats.files
+            2
         """
         from hoodoo.services.clustering import run_clustering
 
-        return run_clustering(self._ref, instant, self._engine_on(spark))
+        tell = count_items("clustering", progress)
+        return run_clustering(self._ref, instant, self._engine_on(spark), tell)
 
     def request_cancel(self, instant: str, *, force: bool = False) -> bool:
         """Ask for the end of a cancellable plan; nobody can complete it from now on.
 
         False if that was asked before. `force` also takes plans that are not cancellable.
+
+            >>> plan = mor.schedule_compaction(cancellable=True)
+            >>> mor.request_cancel(plan)
+            True
         """
         from hoodoo.recovery.cancel import request_cancel
 
         return request_cancel(self._ref, instant, force=force)
 
     def execute_cancel(self, instant: str) -> RolledBack | None:
-        """Carry out a cancel that was requested; None if that is done already."""
+        """Carry out a cancel that was requested; None if that is done already.
+
+        >>> plan = mor.schedule_compaction(cancellable=True)
+        >>> mor.request_cancel(plan)
+        True
+        >>> mor.execute_cancel(plan).action
+        'compaction'
+        """
         from hoodoo.recovery.cancel import execute_cancel
 
         return execute_cancel(self._ref, instant)

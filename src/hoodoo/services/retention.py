@@ -25,25 +25,42 @@ class RetentionCalls:
 
         Nobody else may be writing. A commit younger than two expiries of heartbeats is waited for,
         or refused without `wait`: until then a late message could bring it back.
+
+            >>> table.undo(table.history()[0].instant, wait=False)
+            Traceback (most recent call last):
+            hoodoo.errors.TimelineError: ...
         """
         from hoodoo.services.restore import roll_back_latest
 
         return roll_back_latest(self._ref, self._engine, instant, wait=wait)
 
     def restore(self, instant: str, *, wait: bool = True) -> Restored:
-        """Take the table back to a commit; later ones are gone for good. The rest as of `undo`."""
+        """Take the table back to a commit; later ones are gone for good. The rest as of `undo`.
+
+        >>> kept = table.savepoint().instant
+        >>> table.restore(kept).instants
+        ()
+        """
         from hoodoo.services.restore import restore
 
         return restore(self._ref, self._engine, instant, wait=wait)
 
     def clean(self) -> list[Cleaned]:
-        """Delete versions of files that are no longer promised to anyone."""
+        """Delete versions of files that are no longer promised to anyone.
+
+        >>> table.clean()
+        []
+        """
         from hoodoo.services.clean import clean
 
         return clean(self._ref, self._engine)
 
     def archive(self) -> Archived:
-        """Move old instants from the active timeline into the history."""
+        """Move old instants from the active timeline into the history.
+
+        >>> table.archive().instants
+        ()
+        """
         from hoodoo.services.archive import archive
 
         return archive(self._ref, self._engine)
@@ -51,19 +68,30 @@ class RetentionCalls:
     def savepoint(
         self, instant: str | None = None, *, user: str = "", comment: str = ""
     ) -> Savepoint:
-        """Keep the table as of a commit, the latest one unless told."""
+        """Keep the table as of a commit, the latest one unless told.
+
+        >>> table.savepoint(comment="before the big load").comment
+        'before the big load'
+        """
         from hoodoo.services.savepoint import create_savepoint
 
         return create_savepoint(self._ref, instant, user=user, comment=comment)
 
     def delete_savepoint(self, instant: str) -> None:
-        """Let go of what a savepoint keeps."""
+        """Let go of what a savepoint keeps.
+
+        >>> table.delete_savepoint(table.savepoint().instant)
+        """
         from hoodoo.services.savepoint import delete_savepoint
 
         delete_savepoint(self._ref, instant)
 
     def savepoints(self) -> list[Savepoint]:
-        """The savepoints, oldest first."""
+        """The savepoints, oldest first.
+
+        >>> table.savepoints()
+        []
+        """
         from hoodoo.services.savepoint import list_savepoints
 
         return list_savepoints(self._ref)

@@ -26,6 +26,7 @@ from hoodoo.errors import (
 )
 from hoodoo.metadata.metadata_table import has_metadata_table
 from hoodoo.model.instant import Action, Instant, InstantTime
+from hoodoo.model.progress import OnProgress, count_items
 from hoodoo.recovery.cancel import cancel_overdue, cancel_requested
 from hoodoo.recovery.recover import Recovered, recover
 from hoodoo.recovery.rollback import RolledBack
@@ -89,16 +90,20 @@ class _Visit:
 Step = Callable[[_Visit], Iterator[Upkeep]]
 
 
-def keep_up(ref: TableRef, engine: Engine, done: CommitResult) -> CommitResult:
+def keep_up(
+    ref: TableRef, engine: Engine, done: CommitResult, on_progress: OnProgress | None = None
+) -> CommitResult:
     """Run what is due after this commit; its timings then tell how long that took."""
     started = ref.env.clock.monotonic()
-    if not upkeep_after(ref, engine):
+    if not upkeep_after(ref, engine, lambda service: count_items(service, on_progress)):
         return done
     seconds = ref.env.clock.monotonic() - started
     return replace(done, timings={**done.timings, "upkeep": seconds})
 
 
-def upkeep_after(ref: TableRef, engine: Engine) -> list[Upkeep]:
+def upkeep_after(
+    ref: TableRef, engine: Engine, progress_of: ProgressOf = lambda service: None
+) -> list[Upkeep]:
     """Run what is due after a commit, by the switches for writers. Raises no `Exception`.
 
     The write is committed, whatever comes of this. Where nothing is due it costs one listing, and
@@ -111,7 +116,7 @@ def upkeep_after(ref: TableRef, engine: Engine) -> list[Upkeep]:
     if not steps:
         return []
     try:
-        visit = _Visit(ref, engine, ref.load_timeline(), lambda service: None)
+        visit = _Visit(ref, engine, ref.load_timeline(), progress_of)
     except HoodooError as error:
         log.warning("upkeep_failed error=%s", error)
         return []

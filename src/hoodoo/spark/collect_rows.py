@@ -17,6 +17,7 @@ from hoodoo.config.tasks import DRIVER_MAX_BYTES, DRIVER_MAX_FILE_BYTES
 from hoodoo.errors import EngineFailed
 from hoodoo.format.schema_types import normalise
 from hoodoo.model.commit import OperationType
+from hoodoo.model.progress import OnProgress
 from hoodoo.rows.conform import conform
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.spark.prepare import drop_meta_columns
@@ -33,17 +34,20 @@ _PROBED_ROWS = 10_000
 
 
 def write_collected(
-    ref: TableRef, operation: OperationType, incoming: DataFrame
+    ref: TableRef,
+    operation: OperationType,
+    incoming: DataFrame,
+    on_progress: OnProgress | None = None,
 ) -> CommitResult | None:
     """Carry a write out if its rows are few; None, and nothing happened, if they are not."""
-    spark, phases = ready_workers(incoming), Phases(ref.env)
+    spark, phases = ready_workers(incoming), Phases(ref.env, on_progress)
     text = f"hoodoo {ref.properties.name}"
     with phases.timed("collect"), describe_jobs(spark, f"{text}: collect"):
         rows = _collect(drop_meta_columns(incoming), ref.config.get(DRIVER_MAX_BYTES))
     if rows is None:
         return None
     engine = SparkEngine(spark, text, here_bytes=ref.config.get(DRIVER_MAX_FILE_BYTES))
-    result = operations.write(ref, operation, rows, engine)
+    result = operations.write(ref, operation, rows, engine, on_progress)
     timings: Mapping[str, float] = {**phases.seconds, **result.timings}
     return replace(result, timings=timings)
 

@@ -5,7 +5,7 @@ prepare -> locate -> assign -> execute (begin, write stage, finalize, commit)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,12 +20,15 @@ from hoodoo.config.tasks import (
     SortMode,
 )
 from hoodoo.config.write import COMBINE_BEFORE_INSERT
+from hoodoo.engine.stop import Stop
 from hoodoo.errors import InputError
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.index import index_of
 from hoodoo.model.commit import OperationType
 from hoodoo.model.file_group_write import Destination
 from hoodoo.model.paths import PartitionPath
+from hoodoo.model.progress import OnProgress, Progress
+from hoodoo.model.stats import WriteStat
 from hoodoo.spark import recompute
 from hoodoo.spark.collect_keys import Keys, collect_keys
 from hoodoo.spark.collect_rows import write_collected
@@ -40,6 +43,7 @@ from hoodoo.spark.prepare import (
     prepare,
     prepare_deletes,
 )
+from hoodoo.spark.progress import watch_progress
 from hoodoo.spark.ready import ready_workers
 from hoodoo.spark.session import (
     describe_jobs,
@@ -51,7 +55,8 @@ from hoodoo.spark.stage import ByDestination, RoutedRows, write_routed, write_st
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assignment import Assignment, Target, assign
 from hoodoo.write.commit import CommitResult
-from hoodoo.write.execute import Phases, execute
+from hoodoo.write.execute import Phases, Stage, execute
+from hoodoo.write.handle import WriteContext
 from hoodoo.write.locate import locate
 from hoodoo.write.partitions import refuse_unusable_partitions
 
@@ -100,7 +105,21 @@ class _Job:
     def execute(self, assignment: Assignment, routed: RoutedRows, *, combine: bool) -> CommitResult:
         """Carry a planned write out."""
         stage = partial(write_routed, self.spark, assignment, routed, combine=combine)
-        return execute(self.ref, assignment, stage, self.engine, self.phases)
+        return self.execute_stage(assignment, stage)
+
+    def execute_stage(self, assignment: Assignment, stage: Stage) -> CommitResult:
+        """Carry a planned write out by this stage, and tell of its tasks."""
+        tell = self.phases.on_progress
+
+        def watched(context: WriteContext, stop: Stop) -> Sequence[WriteStat]:
+            if tell is None:
+                return stage(context, stop)
+            with watch_progress(
+                self.spark, lambda tasks: tell(Progress("write", tasks.done, tasks.total))
+            ):
+                return stage(context, stop)
+
+        return execute(self.ref, assignment, watched, self.engine, self.phases)
 
 
 def engine_of(ref: TableRef, rows: DataFrame) -> SparkEngine:
@@ -109,31 +128,39 @@ def engine_of(ref: TableRef, rows: DataFrame) -> SparkEngine:
 
 
 @contextmanager
-def _open_job(ref: TableRef, incoming: DataFrame, operation: OperationType) -> Iterator[_Job]:
+def _open_job(
+    ref: TableRef, incoming: DataFrame, operation: OperationType, on_progress: OnProgress | None
+) -> Iterator[_Job]:
     ready_workers(incoming)
     with ExitStack() as cached:
-        yield _Job(ref, incoming, operation, Phases(ref.env), cached)
+        yield _Job(ref, incoming, operation, Phases(ref.env, on_progress), cached)
 
 
-def write(ref: TableRef, operation: OperationType, incoming: DataFrame) -> CommitResult:
+def write(
+    ref: TableRef,
+    operation: OperationType,
+    incoming: DataFrame,
+    on_progress: OnProgress | None = None,
+) -> CommitResult:
     """Carry an operation out on the rows of a DataFrame, or on the keys in it to delete.
 
-    Few rows are collected by the driver, which then does what the local engine does.
+    Few rows are collected by the driver, which then does what the local engine does. While Spark
+    writes, `on_progress` is told of tasks, not files.
     """
     if operation is OperationType.DELETE_PARTITION:
         raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
     if operation is OperationType.BULK_INSERT and index_of(ref).buckets is None:
-        return _bulk_insert(ref, incoming)
-    result = write_collected(ref, operation, incoming)
+        return _bulk_insert(ref, incoming, on_progress)
+    result = write_collected(ref, operation, incoming, on_progress)
     if result is not None:
         return result
     match operation:
         case OperationType.UPSERT:
-            return _write_by_key(ref, incoming, operation, prepare)
+            return _write_by_key(ref, incoming, operation, prepare, on_progress)
         case OperationType.DELETE:
-            return _write_by_key(ref, incoming, operation, prepare_deletes)
+            return _write_by_key(ref, incoming, operation, prepare_deletes, on_progress)
         case _:
-            return _write_new(ref, incoming, operation)
+            return _write_new(ref, incoming, operation, on_progress)
 
 
 def _write_by_key(
@@ -141,12 +168,13 @@ def _write_by_key(
     incoming: DataFrame,
     operation: OperationType,
     prepare_rows: Callable[[Target, DataFrame], Rows],
+    on_progress: OnProgress | None,
 ) -> CommitResult:
     """A write whose rows go to the file groups of their keys.
 
     The driver plans if it can hold the keys; else keys are joined.
     """
-    with _open_job(ref, incoming, operation) as job:
+    with _open_job(ref, incoming, operation, on_progress) as job:
         with job.phase("prepare"):
             target = Target.load(ref)
             rows = prepare_rows(target, incoming)
@@ -168,9 +196,11 @@ def _write_by_key(
         return job.execute(assignment, routed, combine=True)
 
 
-def _write_new(ref: TableRef, incoming: DataFrame, operation: OperationType) -> CommitResult:
+def _write_new(
+    ref: TableRef, incoming: DataFrame, operation: OperationType, on_progress: OnProgress | None
+) -> CommitResult:
     """A write whose rows are new, whatever keys there are."""
-    with _open_job(ref, incoming, operation) as job:
+    with _open_job(ref, incoming, operation, on_progress) as job:
         with job.phase("prepare"):
             target = Target.load(ref)
             rows = prepare(target, incoming)
@@ -215,9 +245,11 @@ def _count_by_destination(tagged: DataFrame) -> dict[Destination, int]:
     return {Destination(PartitionPath(place), label): count for place, label, count in counts}
 
 
-def _bulk_insert(ref: TableRef, incoming: DataFrame) -> CommitResult:
+def _bulk_insert(
+    ref: TableRef, incoming: DataFrame, on_progress: OnProgress | None
+) -> CommitResult:
     """Rows are written where they are; only those that are to be sorted move."""
-    with _open_job(ref, incoming, OperationType.BULK_INSERT) as job:
+    with _open_job(ref, incoming, OperationType.BULK_INSERT, on_progress) as job:
         with job.phase("prepare"):
             target = Target.load(ref)
             rows = prepare(target, incoming)
@@ -230,7 +262,7 @@ def _bulk_insert(ref: TableRef, incoming: DataFrame) -> CommitResult:
             frame = _sort_rows(ref, frame).drop(RECORD_KEY, PARTITION_PATH)
         assignment = Assignment(job.operation, target.snapshot, rows.schema)
         stage = partial(write_streamed, job.spark, frame)
-        return execute(ref, assignment, stage, job.engine, job.phases)
+        return job.execute_stage(assignment, stage)
 
 
 def _sort_rows(ref: TableRef, frame: DataFrame) -> DataFrame:

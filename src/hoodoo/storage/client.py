@@ -27,6 +27,7 @@ from hoodoo.errors import (
     PreconditionFailed,
     StorageError,
 )
+from hoodoo.storage.advice import advise
 from hoodoo.storage.deadline import NEVER, Deadline
 from hoodoo.storage.uri import TableUri
 
@@ -147,15 +148,15 @@ def _translate_error(path: str, error: Exception, *, writing: bool) -> StorageEr
 
 
 def _reason(error: Exception) -> str:
-    """One line for people: what the server said, or else what the client says."""
+    """One line for people: what the server said, or else what the client says, and what to set."""
     text = str(error)
     code, message = _CODE.search(text), _MESSAGE.search(text)
     if code is not None:
-        return f"{code[1]}: {message[1]}" if message else code[1]
-    line = " ".join(text.partition("\n\nDebug source:")[0].split())[:300]
-    if "builder error" in line:
-        line += " (an http:// endpoint needs the option allow_http=true)"
-    return line
+        line = f"{code[1]}: {message[1]}" if message else code[1]
+    else:
+        line = " ".join(text.partition("\n\nDebug source:")[0].split())[:300]
+    advice = advise(text)
+    return f"{line} ({advice})" if advice else line
 
 
 def _client(place: TableUri, options: Mapping[str, str], retry: Any) -> Client:

@@ -28,7 +28,7 @@ from hoodoo.rows.merge import refuse_unfit_flag
 from hoodoo.storage import probe_conditions
 from hoodoo.table.options import refuse_options
 from hoodoo.table.properties import decode_properties
-from hoodoo.table.ref import TableRef, upload_limit_s
+from hoodoo.table.ref import TableRef, open_ref, upload_limit_s
 
 VERSION = TableVersion.NINE
 
@@ -111,6 +111,39 @@ def create_table(
     except AlreadyExists:
         raise TableExists(env.storage.uri) from None
     return TableRef(env, properties, config.over(properties.raw), config)
+
+
+def open_fitting(
+    uri: str,
+    *,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] | None = None,
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    options: Mapping[str, object] | None = None,
+) -> TableRef:
+    """Open the table that is there; `TableExists` if it is another one than this."""
+    ref = open_ref(uri, options)
+    properties = ref.properties
+    keys_rule = properties.keys
+    facts = [
+        ("record key", keys_rule.record_fields, _parse_names(record_key, "record_key")),
+        (
+            "partition fields",
+            keys_rule.partition_fields,
+            _parse_names(partition_by, "partition_by"),
+        ),
+        ("ordering", properties.merge.ordering_fields, _parse_names(ordering, "ordering")),
+        ("type", (properties.type.value,), (_parse_table_type(table_type).value,)),
+    ]
+    differences = [
+        f"its {what} is {', '.join(present) or 'none'}, not {', '.join(asked) or 'none'}"
+        for what, present, asked in facts
+        if tuple(present) != tuple(asked)
+    ]
+    if differences:
+        raise TableExists(ref.uri, "; ".join(differences))
+    return ref
 
 
 def _properties(

@@ -17,6 +17,7 @@ from hoodoo.format.schema import avro_from_arrow, with_meta_fields
 from hoodoo.model.commit import OperationType
 from hoodoo.model.file_group_write import FileGroupWrite
 from hoodoo.model.instant import Instant
+from hoodoo.model.progress import OnProgress, Progress
 from hoodoo.model.stats import WriteStat
 from hoodoo.recovery.recover import abandon
 from hoodoo.table.read import slice_reads
@@ -38,18 +39,37 @@ _BY_KEY = frozenset({OperationType.UPSERT, OperationType.DELETE})
 
 @dataclass
 class Phases:
-    """Seconds per phase of a write."""
+    """Seconds per phase of a write, and who is told of them."""
 
     env: Env
+    on_progress: OnProgress | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
         """Add the time of this block to a phase."""
+        if self.on_progress is not None:
+            self.on_progress(Progress(name))
         started = self.env.clock.monotonic()
         yield
         took = self.env.clock.monotonic() - started
         self.seconds[name] = self.seconds.get(name, 0.0) + took
+
+    def count_files(self, total: int) -> Callable[[int], None] | None:
+        """What is to be told of files written; None if nobody looks."""
+        tell = self.on_progress
+        if tell is None:
+            return None
+        tell(Progress("write", 0, total))
+        return lambda done: tell(Progress("write", done, total))
+
+    def tell_committed(self) -> None:
+        """Tell that the commit is there; an error of the listener can no longer undo it."""
+        if self.on_progress is not None:
+            try:
+                self.on_progress(Progress("commit", 1, 1))
+            except Exception as error:
+                log.warning("progress_not_told error=%r", error)
 
 
 Stage = Callable[[WriteContext, Stop], Sequence[WriteStat]]
@@ -77,6 +97,7 @@ def execute(
         abandon(ref, begun.attempt)  # the stage has no task running any more
         raise
     delete_markers_and_heartbeat(ref, begun, repeats=engine.repeats)
+    phases.tell_committed()
     assert completed.completion_time is not None
     totals = WriteTotals.of(stats)
     log.info(
@@ -126,7 +147,7 @@ def delete_markers_and_heartbeat(ref: TableRef, begun: BegunWrite, *, repeats: b
         begun.attempt.heartbeat.end()
 
 
-def local_stage(planned: PlannedWrite, engine: Engine) -> Stage:
+def local_stage(planned: PlannedWrite, engine: Engine, phases: Phases) -> Stage:
     """The stage of a write whose rows are at hand: a handle for each file group, on the engine."""
 
     def write(context: WriteContext, stop: Stop) -> list[WriteStat]:
@@ -136,7 +157,8 @@ def local_stage(planned: PlannedWrite, engine: Engine) -> Stage:
         ]
         if not engine.repeats:  # else each attempt has files of its own to announce
             tasks = announce_all(tasks)
-        made = engine.map(run_handle, tasks, stop=stop)
+        done = phases.count_files(len(tasks))
+        made = engine.map(run_handle, tasks, stop=stop, done=done)
         return [stat for written in made for stat in written]
 
     return write

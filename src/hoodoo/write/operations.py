@@ -16,6 +16,7 @@ from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError
 from hoodoo.model.commit import OperationType
 from hoodoo.model.paths import PartitionPath
+from hoodoo.model.progress import OnProgress
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assignment import Assignment, Target, groups_by_partition
 from hoodoo.write.commit import CommitResult
@@ -27,25 +28,32 @@ from hoodoo.write.prepare import check_table, combine, prepare, prepare_deletes
 _COMBINE_KEYS: dict[OperationType, Key[bool]] = {OperationType.UPSERT: COMBINE_BEFORE_UPSERT}
 
 
-def write(ref: TableRef, operation: OperationType, input_rows: Any, engine: Engine) -> CommitResult:
+def write(
+    ref: TableRef,
+    operation: OperationType,
+    input_rows: Any,
+    engine: Engine,
+    on_progress: OnProgress | None = None,
+) -> CommitResult:
     """Carry an operation out on rows, on keys to delete, or on partitions to delete.
 
     Needs: `ref` was reopened for this write (`write.retry`).
     """
+    phases = Phases(ref.env, on_progress)
     match operation:
         case OperationType.DELETE:
-            return _delete(ref, input_rows, engine)
+            return _delete(ref, input_rows, engine, phases)
         case OperationType.DELETE_PARTITION:
-            return _delete_partitions(ref, input_rows, engine)
+            return _delete_partitions(ref, input_rows, engine, phases)
         case _:
-            return _write_rows(ref, operation, input_rows, engine)
+            return _write_rows(ref, operation, input_rows, engine, phases)
 
 
 def _write_rows(
-    ref: TableRef, operation: OperationType, rows: object, engine: Engine
+    ref: TableRef, operation: OperationType, rows: object, engine: Engine, phases: Phases
 ) -> CommitResult:
     """Upsert, insert, or replace what is there."""
-    phases, by_key = Phases(ref.env), operation is OperationType.UPSERT
+    by_key = operation is OperationType.UPSERT
     with phases.timed("prepare"):
         table = check_table(rows)
         target = Target.load(ref)
@@ -57,16 +65,15 @@ def _write_rows(
         located = locate(target, incoming, engine) if by_key else locate_new(target.index, incoming)
     with phases.timed("assign"):
         planned = plan(target, operation, schema, incoming, located)
-    return execute(ref, planned.assignment, local_stage(planned, engine), engine, phases)
+    return execute(ref, planned.assignment, local_stage(planned, engine, phases), engine, phases)
 
 
-def _delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
+def _delete(ref: TableRef, keys: object, engine: Engine, phases: Phases) -> CommitResult:
     """Delete rows by key: a table with the key columns, or a list of record keys.
 
     Without partition columns the keys are looked for in every partition. On a table ordered by
     event time, deletes that bring the ordering column only delete rows that are not newer.
     """
-    phases = Phases(ref.env)
     with phases.timed("prepare"):
         target = Target.load(ref)
         incoming, in_all_partitions = prepare_deletes(ref, keys, target.schema)
@@ -77,14 +84,15 @@ def _delete(ref: TableRef, keys: object, engine: Engine) -> CommitResult:
         )
     with phases.timed("assign"):
         planned = plan(target, OperationType.DELETE, target.schema, incoming, located)
-    return execute(ref, planned.assignment, local_stage(planned, engine), engine, phases)
+    return execute(ref, planned.assignment, local_stage(planned, engine, phases), engine, phases)
 
 
-def _delete_partitions(ref: TableRef, partitions: Sequence[str], engine: Engine) -> CommitResult:
+def _delete_partitions(
+    ref: TableRef, partitions: Sequence[str], engine: Engine, phases: Phases
+) -> CommitResult:
     """Take all rows of these partitions out."""
     if isinstance(partitions, str) or not all(isinstance(p, str) for p in partitions):
         raise InputError("delete_partitions takes a list of partition paths, such as ['city=sf']")
-    phases = Phases(ref.env)
     with phases.timed("assign"):
         target = Target.load(ref)
         places = frozenset(map(PartitionPath, partitions))

@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from hoodoo.cli import output
-from hoodoo.cli.spark_session import show_progress
+from hoodoo.cli.spark_session import show_tasks
 from hoodoo.errors import HoodooError, InputError, NoSuchTable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Tour:
             output.print_line(f"  ... {what}")
             sys.stdout.flush()
         started = time.monotonic()
-        with show_progress(self.spark, f"  {what}"):
+        with show_tasks(self.spark, f"  {what}"):
             yield
         output.print_line(f"  {what}: {time.monotonic() - started:.1f} s")
 

@@ -1,0 +1,108 @@
+"""The calls of `Table` that look into it and change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hoodoo.errors import HoodooError
+from hoodoo.table.ref import TableRef
+
+if TYPE_CHECKING:
+    from hoodoo.inspect.conflicts import InProgressReport
+    from hoodoo.inspect.doctor import Finding
+    from hoodoo.inspect.files import FilesReport
+    from hoodoo.inspect.history import CommitReport
+    from hoodoo.inspect.locks import LockReport
+    from hoodoo.inspect.plans import PlanReport
+    from hoodoo.inspect.timeline import InstantReport
+
+
+class InspectCalls:
+    """What users ask about a table."""
+
+    _ref: TableRef
+
+    def history(
+        self, limit: int | None = None, *, include_archived: bool = False
+    ) -> list[CommitReport]:
+        """Completed commits, newest first: instant, completion time, operation, rows, metadata.
+
+        Rows are those inserted, updated and deleted. Archived commits only if asked for.
+
+            >>> [(commit.operation, commit.inserted) for commit in table.history(limit=1)]
+            [('INSERT', 3)]
+        """
+        from hoodoo.inspect.history import report_history
+
+        return report_history(self._ref, include_archived=include_archived, last=limit)
+
+    def timeline(self, *, include_archived: bool = False) -> list[InstantReport]:
+        """Instants, oldest first: action, state, requested, completed, owner, age.
+
+        >>> [(instant.action, instant.state) for instant in table.timeline()]
+        [('commit', 'completed')]
+        """
+        from hoodoo.inspect.timeline import report_timeline
+
+        return report_timeline(self._ref, include_archived=include_archived)
+
+    def files(self, partition: str | None = None) -> FilesReport:
+        """File groups with their slices, and a histogram of file sizes.
+
+        >>> table.files().totals.file_groups, table.files("city=sf").totals.file_groups
+        (2, 1)
+        """
+        from hoodoo.inspect.files import report_files
+
+        return report_files(self._ref, partition=partition)
+
+    def plans(self) -> list[PlanReport]:
+        """Pending plans of table services: what they are about and block, and who runs them.
+
+        >>> table.plans()
+        []
+        """
+        from hoodoo.inspect.plans import report_plans
+
+        return report_plans(self._ref)
+
+    def conflicts(self) -> list[InProgressReport]:
+        """Writes in progress and pending plans: which file groups they touch, and who will lose.
+
+        >>> table.conflicts()
+        []
+        """
+        from hoodoo.inspect.conflicts import report_conflicts
+
+        return report_conflicts(self._ref)
+
+    def doctor(self) -> list[Finding]:
+        """What is wrong with the table, why, and the command that repairs it.
+
+        >>> table.doctor()
+        []
+        """
+        from hoodoo.inspect.doctor import diagnose
+
+        return diagnose(self._ref)
+
+    def lock_status(self) -> LockReport:
+        """Who holds the table's lock, since when, and how long yet.
+
+        >>> table.lock_status().is_held
+        False
+        """
+        from hoodoo.inspect.locks import lock_status
+
+        return lock_status(self._ref)
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        from hoodoo.inspect.html import describe_html
+
+        try:
+            return describe_html(self._ref)
+        except HoodooError as error:  # to look at a damaged table is no failure
+            from html import escape
+
+            return f"<code>{escape(repr(self))}</code>: {escape(str(error))}"
