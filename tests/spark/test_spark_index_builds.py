@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
@@ -48,14 +49,12 @@ def test_index_equals_a_fresh_one_when_built_beside_two_writers_and_services(
         while not is_built.is_set() or number < 2:
             begin = writer * 2000 + number * 40
             rows = spark.range(begin, begin + 80).selectExpr(
-                f"CASE WHEN id % 2 = 0 THEN concat('k', id) ELSE concat('n{writer}-', id) END AS id",
+                f"concat(if(id % 2 = 0, 'k', 'n{writer}-'), id) AS id",
                 f"'p{writer}' AS part",
                 f"{number + 1}L AS v",
             )
-            try:
+            with suppress(WriteConflict):
                 table.upsert(rows)
-            except WriteConflict:  # of the compaction's or clustering's file groups
-                pass
             number += 1
             has_begun[writer].set()
         return number
