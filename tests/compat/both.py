@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from beside import ALONE, NO_SMALL_FILES, new_table, texts
 from metadata_beside import assert_indexes_are_current, assert_no_complaints
 from peer_client import Peer
@@ -17,9 +18,10 @@ from support.wheel import wheel_rows
 import hoodoo
 
 STATS = "hoodie.metadata.index.column.stats.enable"
+RECORDS = "hoodie.metadata.global.record.level.index.enable"
 COMPACT = "hoodie.metadata.compact.max.delta.commits"
 LISTING = {METADATA: "true", STATS: "false", COMPACT: "4"}
-INDEXED = {METADATA: "true", STATS: "true", COMPACT: "4"}
+INDEXED = {METADATA: "true", STATS: "true", RECORDS: "true", COMPACT: "4"}
 """For both sides; a writer of Hudi's deletes an index that it is not told of."""
 SKIPPING = {METADATA: "true", "hoodie.enable.data.skipping": "true"}
 
@@ -53,14 +55,19 @@ class Both:
 
     def check(self, *expected: str) -> None:
         """All read these rows, `id ts fare`, by the metadata table and by directories."""
-        ours = hoodoo.open_table(str(self.place)).to_arrow()
-        assert_same_rows(hoodoo.open_table(str(self.place), {METADATA: False}).to_arrow(), ours)
+        ours = self.check_ours(*expected)
         for options in (SKIPPING, {METADATA: "false"}):
             assert_same_rows(ours, self.hudi.read(self.place, options))
+        assert_no_complaints(self.hudi, self.place)
+
+    def check_ours(self, *expected: str) -> pa.Table:
+        """We and the wheel read these rows, and each index is that of a scan."""
+        ours = hoodoo.open_table(str(self.place)).to_arrow()
+        assert_same_rows(hoodoo.open_table(str(self.place), {METADATA: False}).to_arrow(), ours)
         assert texts(ours.to_pylist()) == sorted(expected)
         assert texts(wheel_rows(self.place)) == sorted(expected)
         assert_indexes_are_current(self.place)
-        assert_no_complaints(self.hudi, self.place)
+        return ours
 
 
 def with_indexes(

@@ -120,7 +120,8 @@ def _compare_record_index(ref: TableRef) -> None:
     entries = _entries(ref, RECORD_INDEX).select(["key", "partition", "file_id"])
     found = {row["key"]: (row["partition"], row["file_id"]) for row in entries.to_pylist()}
     assert len(found) == entries.num_rows
-    assert found == located
+    differ = {key for key in {**found, **located} if found.get(key) != located.get(key)}
+    assert not differ, {key: (found.get(key), located.get(key)) for key in differ}
 
 
 def _compare_column_stats(ref: TableRef) -> None:

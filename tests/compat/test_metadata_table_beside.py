@@ -29,9 +29,9 @@ def both(hudi: Peer, tmp_path: Path, kind: str) -> Both:
 @pytest.mark.parametrize("creator", ["hoodoo", "hudi"])
 def test_writes_in_turns(both: Both, creator: str) -> None:
     both.make(creator)
-    both.check(*AFTER_FIRST)
+    both.check_ours(*AFTER_FIRST)
     both.theirs("a sf 2 11", "f rome 1 60")
-    both.check("a 2 11", "b 1 20", "c 1 30", "d 1 40", "e 1 50", "f 1 60")
+    both.check_ours("a 2 11", "b 1 20", "c 1 30", "d 1 40", "e 1 50", "f 1 60")
     both.table.upsert(trips("b sf 2 21", "g oslo 1 70"))
     both.table.delete(trips("d la 9 0"))
     both.check("a 2 11", "b 2 21", "c 1 30", "e 1 50", "f 1 60", "g 1 70")
@@ -71,7 +71,7 @@ def test_writes_at_the_same_time(hudi: Peer, tmp_path: Path, kind: str, creator:
         upsert(trips("c la 2 31", "l la 1 2"))
         theirs.go_on()
     rows = ["a 2 11", "b 1 20", "c 2 31", "d 1 40", "e 1 50", "k 1 1", "l 1 2"]
-    both.check(*rows)
+    both.check_ours(*rows)
 
     def ours(table: hoodoo.Table) -> object:
         return table.upsert(trips("a sf 3 12", "m la 1 3"))
@@ -80,7 +80,7 @@ def test_writes_at_the_same_time(hudi: Peer, tmp_path: Path, kind: str, creator:
         both.theirs("e ny 2 51", "n rome 1 4")
         held.go_on()
     rows = ["a 3 12", "b 1 20", "c 2 31", "d 1 40", "e 2 51", "k 1 1", "l 1 2", "m 1 3", "n 1 4"]
-    both.check(*rows)
+    both.check_ours(*rows)
 
     with pause_write(both.place, ours, options=both.options) as held:
         both.theirs("b sf 2 22", "o rome 1 5")
