@@ -8,20 +8,21 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.fixtures import FIXTURES
+from support.record_indexed import RECORD_INDEXED, indexed_keys
 from support.wheel import wheel_rows
 
 import hoodoo
 from hoodoo.format.schema import without_meta_fields
 from hoodoo.services.metadata_table import compact_metadata_table
 from hoodoo.table.ref import open_ref
-from hoodoo.testing.sim.metadata_checks import check_current_files
+from hoodoo.testing.sim.metadata_checks import check_current_files, check_record_index
 
-KNOWN = {"files", "column_stats", "partition_stats"}
+KNOWN = {"files", "column_stats", "partition_stats", "record_index"}
 TABLES = [
-    "cow/v9_txns_simple_meta",
     "cow/v9_txns_simple_overwrite",
     "mor-avro/v9_nonpartitioned_rollback",
     "mor-avro/v9_txns_simple_overwrite",
+    *RECORD_INDEXED,
 ]
 KEY = "hoodie.table.metadata.partitions="
 
@@ -51,6 +52,7 @@ def check(root: Path, expected: pa.Table) -> None:
         assert keys(found.to_pylist()) == keys(expected.to_pylist())
     assert keys(wheel_rows(root)) == keys(expected.to_pylist())
     check_current_files(open_ref(str(root)).env.storage)
+    check_record_index(open_ref(str(root)).env.storage)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -70,3 +72,8 @@ def test_their_metadata_table_is_kept(tmp_path: Path, table: str) -> None:
     check(root, pa.concat_tables([changed, rest]))
     opened.delete(changed.slice(0, 1))
     check(root, pa.concat_tables([changed.slice(1), rest]))
+    again = changed.slice(0, 1)
+    opened.upsert(again)
+    check(root, pa.concat_tables([changed, rest]))
+    if table in RECORD_INDEXED:
+        assert len(indexed_keys(opened)) == before.num_rows

@@ -17,7 +17,12 @@ from hoodoo.concurrency.transaction import transaction
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
 from hoodoo.metadata.compact import find_last_compaction
-from hoodoo.metadata.delta_commits import find_logs, list_states, write_delta_commit
+from hoodoo.metadata.delta_commits import (
+    COVERED_KEY,
+    find_logs,
+    list_states,
+    write_delta_commit,
+)
 from hoodoo.metadata.entries import read_entries
 from hoodoo.metadata.file_changes import file_changes
 from hoodoo.metadata.metadata_table import MetadataTable, open_metadata_table
@@ -27,11 +32,13 @@ from hoodoo.model.metadata_table import (
     COLUMN_STATS,
     FILES,
     PARTITION_STATS,
+    SOLO_TIME,
 )
 from hoodoo.model.paths import PartitionPath
 from hoodoo.services.metadata_table import compact_metadata_table, create_index
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.testing.sim.metadata_checks import check_metadata_table
+from hoodoo.timeline.load import read_commit
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 METADATA = "hoodie.metadata.enable"
@@ -177,7 +184,7 @@ def test_a_second_try_in_the_gate_takes_the_place_of_the_first(tmp_path: Path) -
     changes = {FILES: file_changes({PartitionPath("part=p"): {"one": 1}})}
     for _ in range(2):
         with transaction(ref, "test") as txn:
-            write_delta_commit(txn, where, time, changes, epoch=2)
+            write_delta_commit(txn, where, time, changes, covers=[FILES], epoch=2)
     own = [state for state in list_states(ref.env, where) if state.requested_time == time]
     assert sorted(state.state.value for state in own) == ["completed", "inflight", "requested"]
     (log,) = find_logs(ref.env, time)
@@ -204,11 +211,14 @@ def test_a_restore_takes_back_what_was_listed(
     check(place, {"a": 2, "b": 1})
     properties = hoodoo.open_table(str(place)).properties
     names = properties["hoodie.table.metadata.partitions"].split(",")
-    assert names == [BLOOM_FILTERS, COLUMN_STATS, FILES]
+    assert names == [BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS], "built again"
     table = hoodoo.open_table(str(place), QUIET)
     table.upsert(rows(5, "a", "y"))
     check(place, {"a": 5, "b": 1, "y": 5})
-    create_index(open_ref(str(place)), LocalEngine(), PARTITION_STATS)
+    _, metadata = load(place)
+    parts = read_entries(metadata, metadata.load_partition(PARTITION_STATS)).to_pylist()
+    (values,) = (row for row in parts if row["column_name"] == "v")
+    assert (values["min_value"]["value"], values["max_value"]["value"]) == (1, 5)
     table.upsert(rows(6, "b"))
     check(place, {"a": 5, "b": 6, "y": 5})
 
@@ -326,3 +336,15 @@ def test_instants_that_it_still_needs_are_not_archived(tmp_path: Path) -> None:
     assert compact_metadata_table(open_ref(str(place)), at_least=1)
     assert table.archive().instants
     check(place, {"a": 7}, is_clean=False)
+
+
+def test_each_delta_commit_says_which_partitions_it_looked_at(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    make(place).insert(rows(1, "a"))
+    partitions = sorted((FILES, BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS))
+    ref, metadata = load(place)
+    where = metadata.properties.timeline
+    for instant in metadata.timeline.completed:
+        noted = read_commit(ref.env, where, instant).extra_metadata.get(COVERED_KEY)
+        is_first = instant.requested_time.startswith(SOLO_TIME)
+        assert noted == (None if is_first else ",".join(partitions))

@@ -16,6 +16,7 @@ CRASH = (Fault(Kind.CRASH_BEFORE),)
 SCENARIOS = [
     (metadata.UpsertListed, "w"),
     (metadata.UpsertListedMor, "w"),
+    (metadata.UpsertIndexed, "w"),
     (metadata.RollbackListed, "medic"),
     (metadata.CompactListing, "c"),
 ]

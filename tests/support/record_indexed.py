@@ -1,7 +1,4 @@
-"""Tables with a record index: copies of fixtures, and tables of ours with one made by hand.
-
-hoodoo does not write such tables yet, so what is compared is where an index sends rows.
-"""
+"""Tables with a record index: copies of fixtures, tables of ours with one, or one made by hand."""
 
 from __future__ import annotations
 
@@ -16,12 +13,15 @@ from hoodoo.env import Env
 from hoodoo.format.metadata.record_index import LOCATIONS
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.index import Index
+from hoodoo.metadata.entries import read_entries
+from hoodoo.metadata.metadata_table import open_metadata_table
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.metadata_table import RECORD_INDEX
 from hoodoo.table.read import read_rule, read_slice, slice_reads
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.table.snapshot import take_snapshot
 from hoodoo.testing.metadata_tables import HandMadeMetadata, make_listing
+from hoodoo.testing.sim.metadata_checks import check_record_index
 from hoodoo.write.assignment import Target
 from hoodoo.write.locate import LocatedRows, locate
 from hoodoo.write.prepare import Incoming, combine, prepare
@@ -34,6 +34,12 @@ RECORD_INDEXED = [
     "mor-avro/v9_txns_simple_meta",
 ]
 """The fixture tables that have a record index."""
+INDEXED = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
+}
+"""Options of a new table that gets a record index."""
 GROUPS = 3
 LATER = InstantTime("20991231235959000")
 LAST = InstantTime("20991231235959999")
@@ -45,12 +51,30 @@ Sent = dict[tuple[str, str], list[int]]
 def scan(ref: TableRef) -> Located:
     """The file group of every key, by reading all data files."""
     snapshot = take_snapshot(ref)
+    if RECORD_KEY not in snapshot.schema.names:
+        return {}
     rule = read_rule(snapshot, columns=[RECORD_KEY])
     return {
         key: (read.slice.group.partition, read.slice.group.file_id)
         for read in slice_reads(snapshot, rule, snapshot.slices())
         for key in read_slice(read).column(RECORD_KEY).to_pylist()
     }
+
+
+def indexed_keys(table: Any) -> Located:
+    """The file group of every key, by the record index of a table."""
+    ref = open_ref(table.uri)
+    metadata = open_metadata_table(ref.env, ref.load_timeline())
+    entries = read_entries(metadata, metadata.load_partition(RECORD_INDEX))
+    return {row["key"]: (row["partition"], row["file_id"]) for row in entries.to_pylist()}
+
+
+def check_index(table: Any, keys: set[str] | None = None) -> None:
+    """The record index has these keys, where a scan of the table finds them, and no others."""
+    found = indexed_keys(table)
+    assert found == scan(open_ref(table.uri))
+    assert keys is None or set(found) == keys
+    check_record_index(open_ref(table.uri).env.storage)
 
 
 def target_of(path: Path | str, index: Index, env: Env | None = None) -> Target:

@@ -40,7 +40,6 @@ SERVICES: tuple[Rules, ...] = (
     ),
     not_built(
         "index of that kind",
-        "hoodie.metadata.record.index.enable hoodie.metadata.global.record.level.index.enable "
         "hoodie.metadata.record.level.index.enable hoodie.metadata.index.expression.enable "
         "hoodie.metadata.index.secondary.enable",
     ),
@@ -57,8 +56,7 @@ SERVICES: tuple[Rules, ...] = (
         "bloom.filter.enable bloom.filter.fpp bloom.filter.num.entries bloom.filter.type "
         "compact.max.delta.seconds compact.trigger.strategy "
         "derive.from.datatable.clean.policy dir.filter.regex file.cache.max.size.mb "
-        "global.record.level.index.max.filegroup.count "
-        "global.record.level.index.min.filegroup.count index.bloom.filter.column.list "
+        "index.bloom.filter.column.list "
         "index.bloom.filter.file.group.count index.bloom.filter.parallelism "
         "index.check.timeout.seconds "
         "index.column.stats.file.group.count index.column.stats.inMemory.projection.threshold "
@@ -74,8 +72,7 @@ SERVICES: tuple[Rules, ...] = (
         "partitioned.record.index.min.filegroup.count range.repartition.random.seed "
         "range.repartition.sampling.fraction range.repartition.target.records.per.partition "
         "record.index.enable.validation.on.initialization record.index.growth.factor "
-        "record.index.max.filegroup.count record.index.max.filegroup.size "
-        "record.index.min.filegroup.count record.level.index.defer.init "
+        "record.index.max.filegroup.size record.level.index.defer.init "
         "record.level.index.max.filegroup.count record.level.index.min.filegroup.count "
         "record.preparation.parallelism repartition.default.partitions "
         "repartition.min.partitions.threshold spillable.map.path "

@@ -50,3 +50,24 @@ COMPACT_COMMITS = Key(
     10,
     "The metadata table is compacted after so many of its delta commits.",
 )
+INDEX_RECORDS = Key(
+    "hoodie.metadata.global.record.level.index.enable",
+    boolean,
+    False,
+    "A table that is created with a metadata table gets a record index in it: where each key is.",
+    aliases=("hoodie.metadata.record.index.enable",),
+)
+RECORD_INDEX_MIN_GROUPS = Key(
+    "hoodie.metadata.global.record.level.index.min.filegroup.count",
+    integer(1),
+    10,
+    "The file groups of a record index when it is built, at least; their number never changes.",
+    aliases=("hoodie.metadata.record.index.min.filegroup.count",),
+)
+RECORD_INDEX_MAX_GROUPS = Key(
+    "hoodie.metadata.global.record.level.index.max.filegroup.count",
+    integer(1),
+    10_000,
+    "The file groups of a record index when it is built, at most.",
+    aliases=("hoodie.metadata.record.index.max.filegroup.count",),
+)

@@ -9,8 +9,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
-from hoodoo.engine.engine import Item, Result
+from hoodoo.engine.engine import Engine, Item, Result
 from hoodoo.engine.stop import Stop
+
+_REQUESTS = 16
+
+
+def request_threads(engine: Engine) -> LocalEngine:
+    """Threads of this process that send requests for one who works on an engine.
+
+    Where that has one thread only, all is done in order: simulations rely on it.
+    """
+    if isinstance(engine, LocalEngine) and engine.threads == 1:
+        return engine
+    return LocalEngine(_REQUESTS)
 
 
 class LocalEngine:
@@ -19,7 +31,7 @@ class LocalEngine:
     repeats = False
 
     def __init__(self, threads: int | None = None) -> None:
-        self._threads = threads or min(8, os.cpu_count() or 1)
+        self.threads = threads or min(8, os.cpu_count() or 1)
 
     def map(
         self,
@@ -39,7 +51,7 @@ class LocalEngine:
                 done(next(finished))
             return result
 
-        if self._threads == 1 or len(items) < 2:
+        if self.threads == 1 or len(items) < 2:
             return [run_one(item) for item in items]
         failed = threading.Event()
 
@@ -52,5 +64,5 @@ class LocalEngine:
                 failed.set()
                 raise
 
-        with ThreadPoolExecutor(min(self._threads, len(items))) as pool:
+        with ThreadPoolExecutor(min(self.threads, len(items))) as pool:
             return list(pool.map(run, items))

@@ -28,6 +28,13 @@ def source_fields(data: bytes, index: str) -> tuple[str, ...] | None:
     return tuple(fields)
 
 
+def is_by_partition(data: bytes, index: str) -> bool:
+    """Whether a record index is one for each partition of the table."""
+    definition = _definitions(data).get(index)
+    options = definition.get("indexOptions") if isinstance(definition, dict) else None
+    return isinstance(options, dict) and str(options.get("isPartitioned")).lower() == "true"
+
+
 def define_column_stats(data: bytes | None, columns: Sequence[str]) -> bytes:
     """The file with statistics of these columns defined in it."""
     definition = {
@@ -38,7 +45,24 @@ def define_column_stats(data: bytes | None, columns: Sequence[str]) -> bytes:
         "indexOptions": {},
         "version": "V2",
     }
-    return _encode({**(_definitions(data) if data else {}), "column_stats": definition})
+    return _add(data, definition)
+
+
+def define_record_index(data: bytes | None) -> bytes:
+    """The file with a record index of the whole table defined in it."""
+    definition = {
+        "indexName": "record_index",
+        "indexType": "record_index",
+        "indexFunction": "",
+        "sourceFields": [],
+        "indexOptions": {"isPartitioned": "false"},
+        "version": "V1",
+    }
+    return _add(data, definition)
+
+
+def _add(data: bytes | None, definition: Mapping[str, Any]) -> bytes:
+    return _encode({**(_definitions(data) if data else {}), definition["indexName"]: definition})
 
 
 def _definitions(data: bytes) -> dict[str, Any]:

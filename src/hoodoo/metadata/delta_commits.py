@@ -11,17 +11,17 @@ Whatever is created here is sent only while the lock surely covers it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.errors import AlreadyExists, FormatError
 from hoodoo.format import timeline as codec
 from hoodoo.format.metadata.schema import schema_json
-from hoodoo.metadata.key_changes import split_by_file_group
-from hoodoo.metadata.log_writer import encode_log
 from hoodoo.metadata.merge import Batch
+from hoodoo.metadata.prepared_logs import PreparedLog, prepare_logs
 from hoodoo.model.commit import (
     SCHEMA_KEY,
     CommitMetadata,
@@ -30,8 +30,8 @@ from hoodoo.model.commit import (
     RollbackMetadata,
 )
 from hoodoo.model.files import BaseFile, DataFile, LogFile, made_by, parse_data_file
-from hoodoo.model.instant import Action, Instant, InstantTime, State, to_wall_ms
-from hoodoo.model.names import FileId, LogFileName, WriteToken, instant_name
+from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.names import FileId, instant_name
 from hoodoo.model.paths import METADATA_TABLE, PartitionPath, TimelinePaths, join
 from hoodoo.model.plan import RollbackPlan, RollbackRequest
 from hoodoo.model.stats import WriteStat
@@ -45,6 +45,9 @@ log = logging.getLogger("hoodoo.metadata")
 EXTRA = {SCHEMA_KEY: schema_json(meta_fields=False)}
 """What commits of a metadata table note beside their write stats."""
 
+COVERED_KEY = "hoodoo.partitions"
+"""Where a delta commit says which partitions it looked at, those without a change too."""
+
 
 def write_delta_commit(
     txn: Txn,
@@ -52,11 +55,16 @@ def write_delta_commit(
     time: InstantTime,
     changes: Mapping[str, Batch],
     *,
+    covers: Collection[str],
     epoch: int = 1,
+    prepared: Sequence[PreparedLog] = (),
+    engine: LocalEngine | None = None,
 ) -> None:
     """Write what an action of the table changes, by partition; it counts once the action does.
 
-    Needs: a Txn, on whose timeline `time` is pending. `where` is the metadata table's timeline.
+    Needs: a Txn, on whose timeline `time` is pending. `where` is the metadata table's timeline;
+    `covers` are all partitions that were looked at: whoever builds another one goes by that.
+    `prepared` are log files of partitions that are not in `changes`.
     Order: timeline listed, and an earlier try of this very action removed; requested and inflight
     file; log files; completed file.
     Crash: a delta commit of a pending action, in whatever state: nobody reads it, and whoever
@@ -67,10 +75,11 @@ def write_delta_commit(
         remove_delta_commit(txn, where, time, states)
         states = [state for state in states if state.requested_time != time]
     begin(txn, where, time, OperationType.UPSERT_PREPPED)
-    token = WriteToken(f"0-{epoch}-0")
-    stats: list[WriteStat] = []
+    logs = list(prepared)
     for partition, batch in changes.items():
-        stats += _write_logs(txn, partition, batch, time, token)
+        groups = list_groups(txn.env, partition)
+        logs += prepare_logs(partition, batch, groups, time, epoch=epoch).logs
+    _send(txn, engine or LocalEngine(threads=1), logs)
     newest = Timeline.of(states).newest_time
     completed = Instant(
         time,
@@ -78,35 +87,22 @@ def write_delta_commit(
         State.COMPLETED,
         new_time(txn, after=max(filter(None, (time, newest)))),
     )
-    metadata = make_commit_metadata(stats, OperationType.UPSERT_PREPPED)
+    note = {COVERED_KEY: ",".join(sorted(covers))}
+    stats = [each.stat for each in logs]
+    metadata = make_commit_metadata(stats, OperationType.UPSERT_PREPPED, note)
     create(txn, state_path(where, completed), codec.encode(metadata))
     log.info("delta_commit time=%s files=%d", time, len(stats))
 
 
-def _write_logs(
-    txn: Txn, partition: str, batch: Batch, time: InstantTime, token: WriteToken
-) -> Iterator[WriteStat]:
-    groups = list_groups(txn.env, partition)
-    for number, own in split_by_file_group(partition, batch, len(groups)).items():
-        name = LogFileName(groups[number], time, 1, token)
-        data = encode_log(partition, own, instant_time=time, created_ms=to_wall_ms(time))
-        create(txn, join(METADATA_TABLE, partition, str(name)), data)
-        written = own.entries.num_rows if own.entries is not None else 0
-        yield WriteStat(
-            file_id=groups[number],
-            path=join(partition, str(name)),
-            prev_commit=time,
-            num_writes=written,
-            num_update_writes=written,
-            num_deletes=len(own.deleted) if own.deleted is not None else 0,
-            total_write_bytes=len(data),
-            file_size_in_bytes=len(data),
-            partition_path=PartitionPath(partition),
-            log_version=1,
-            log_offset=0,
-            base_file="",
-            log_files=(str(name),),
-        )
+def _send(txn: Txn, engine: LocalEngine, logs: Sequence[PreparedLog]) -> None:
+    """Make log files, as many at a time as there are threads."""
+
+    def send_one(log_file: PreparedLog) -> None:
+        create_once(txn.env, log_file.path, log_file.data, within_s=txn.fence.budget_s())
+
+    for first in range(0, len(logs), engine.threads):
+        txn.fence.ensure()
+        engine.map(send_one, logs[first : first + engine.threads])
 
 
 def begin(
@@ -119,7 +115,9 @@ def begin(
         create(txn, path, codec.encode(content) if content is not None else b"")
 
 
-def make_commit_metadata(stats: Sequence[WriteStat], operation: OperationType) -> CommitMetadata:
+def make_commit_metadata(
+    stats: Sequence[WriteStat], operation: OperationType, note: Mapping[str, str] | None = None
+) -> CommitMetadata:
     """What a completed commit of a metadata table says."""
     grouped: dict[PartitionPath, list[WriteStat]] = {}
     for stat in stats:
@@ -128,7 +126,7 @@ def make_commit_metadata(stats: Sequence[WriteStat], operation: OperationType) -
     return CommitMetadata(
         partition_to_write_stats={one: tuple(members) for one, members in grouped.items()},
         compacted=operation is OperationType.COMPACT,
-        extra_metadata=EXTRA,
+        extra_metadata={**EXTRA, **(note or {})},
         operation_type=operation,
     )
 

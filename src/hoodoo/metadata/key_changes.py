@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,22 @@ from hoodoo.model.metadata_table import SECONDARY_INDEX_PREFIX
 from hoodoo.model.paths import PartitionPath
 
 Rows = TypeVar("Rows", pa.Table, pa.Array)
+
+
+class KeyChanges(Protocol):
+    """Keys that are in these file groups by now, and keys that left one."""
+
+    @property
+    def keys(self) -> pa.Array: ...
+
+    @property
+    def partitions(self) -> pa.Array: ...
+
+    @property
+    def file_ids(self) -> pa.Array: ...
+
+    @property
+    def deleted(self) -> pa.Array: ...
 
 
 def record_index_changes(

@@ -161,7 +161,8 @@ class MetadataTable:
         """A lost file would be a wrong listing, so what commits wrote here must be here.
 
         Commits are asked only where a file group has nothing of theirs. Each of the first ones
-        fills one partition, and may have made a base file beside the log that is there.
+        fills one partition, and may have made a base file beside the log that is there. What ended
+        before that went with the partition, which had been there before, and was dropped.
         """
         names = {str(file.name) for file in files}
         present: dict[str, set[InstantTime]] = {}
@@ -170,6 +171,8 @@ class MetadataTable:
         fillers = {made_by(file) for file in files if made_by(file).startswith(SOLO_TIME)}
         has_bases = all(one.base is not None for one in slices)
         oldest = min((one.base_time for one in slices), default=InstantTime(""))
+        filled = [i.ended_at for i in self.timeline.commits if i.requested_time in fillers]
+        oldest = max(oldest, *filled) if filled else oldest
         for instant in self.timeline.commits:
             time = instant.requested_time
             if instant.ended_at < oldest:

@@ -1,40 +1,56 @@
 """Recording an action of a table in its metadata table.
 
-What takes long (looking at the new files) is done before the lock is taken; which partitions there
-are is asked again inside it. So writers follow an index that comes or goes, and never fail for it.
+What takes long (looking at the new files, reading keys, making the bytes of log files) is done
+before the lock is taken; which partitions there are, and of which file groups, is asked again
+inside it. A gate that finds an index which is not prepared is left, and entered again. So writers
+follow an index that comes or goes, and never fail for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from hoodoo.config.metadata import COLUMN_LIST, MAX_COLUMNS
 from hoodoo.config.resolve import Config
 from hoodoo.engine.engine import Engine
+from hoodoo.engine.local import request_threads
 from hoodoo.env import Env
-from hoodoo.errors import NotFound, naming
+from hoodoo.errors import FormatError, NotFound, naming
 from hoodoo.format.index_definitions import source_fields
 from hoodoo.format.metadata.value_types import indexed_columns
-from hoodoo.metadata.delta_commits import write_delta_commit
+from hoodoo.metadata.delta_commits import list_groups, write_delta_commit
+from hoodoo.metadata.file_changes import changes_of_commit
 from hoodoo.metadata.file_facts import FileFacts, gather_facts, written_files
+from hoodoo.metadata.key_changes import KeyChanges, record_index_changes
 from hoodoo.metadata.lister import MetadataLister
+from hoodoo.metadata.merge import Batch
 from hoodoo.metadata.metadata_table import load_metadata_properties, open_metadata_table
+from hoodoo.metadata.prepared_logs import PreparedLog, PreparedLogs, prepare_logs
 from hoodoo.metadata.table_changes import (
     IndexedColumns,
     clean_changes,
-    commit_changes,
+    index_changes,
     restore_changes,
 )
 from hoodoo.model.commit import CleanMetadata, CommitMetadata
 from hoodoo.model.instant import InstantTime
-from hoodoo.model.metadata_table import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
+from hoodoo.model.metadata_table import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+)
+from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath, TimelinePaths
 from hoodoo.model.stats import WriteStat
 from hoodoo.model.table import TableProperties
 from hoodoo.timeline.txn import Txn
+from hoodoo.timeline.zone import moment_of
 
 INDEX_DEFINITIONS = ".hoodie/.index_defs/index.json"
 DEFINITIONS_PATH_KEY = "hoodie.table.index.defs.path"
@@ -48,6 +64,14 @@ def recorded_partitions(properties: TableProperties) -> frozenset[str]:
     return frozenset((*properties.metadata_partitions, *properties.metadata_partitions_inflight))
 
 
+class PrepareOutside(Exception):
+    """An index came: give the lock back, call `Recorder.prepare` with these, and try again."""
+
+    def __init__(self, properties: TableProperties) -> None:
+        super().__init__("an index came")
+        self.properties = properties
+
+
 @dataclass
 class Recorder:
     """Records one action; its owner makes one, and asks it as often as the gate starts over."""
@@ -59,33 +83,57 @@ class Recorder:
     """The table's schema, with meta fields."""
     stats: Sequence[WriteStat] = ()
     epoch: int = 1
+    read_keys: Callable[[], KeyChanges] | None = None
+    """How the action changes the record index; None for those that never do."""
     _where: TimelinePaths | None = None
     _columns: IndexedColumns | None = None
     _facts: dict[tuple[bool, bool], FileFacts] = field(default_factory=dict)
+    _keys: Batch | None = None
+    _logs: dict[str, PreparedLogs] = field(default_factory=dict)
+    _rounds: int = 3
+    """How often the gate may be left to have something prepared."""
 
-    def prepare(self, properties: TableProperties) -> None:
-        """Look at the new files, as far as the indexes of the table need that."""
+    def prepare(self, properties: TableProperties, time: InstantTime) -> None:
+        """Make the log files of the indexes that the table has, as far as they are not made.
+
+        Without the lock: an index that is just being dropped is left to the gate.
+        """
         partitions = recorded_partitions(properties)
-        if partitions:
-            self._load_where()
-            self._gather(properties, partitions)
+        for partition in sorted(partitions - {FILES}):
+            try:
+                groups = list_groups(self.env, partition)
+            except FormatError:
+                continue
+            self._prepare_logs(properties, partitions, partition, groups, time)
 
     def record_commit(
         self, txn: Txn, properties: TableProperties, time: InstantTime, commit: CommitMetadata
     ) -> None:
         """Write what a commit changes, if the table has a metadata table by now.
 
-        Needs: a Txn, and the table's properties as they are in it.
-        Order: what `prepare` did, if an index came meanwhile; that of `write_delta_commit`.
+        Needs: a Txn, and the table's properties as they are in it. Raises `PrepareOutside`, a few
+        times at most; nothing is written then.
+        Order: file groups listed; what `prepare` did, if an index came meanwhile and no round is
+        left; that of `write_delta_commit`.
         Crash: that of `write_delta_commit`.
         """
         partitions = recorded_partitions(properties)
         if not partitions:
             return
-        facts = self._gather(properties, partitions)
-        columns = self._load_columns(properties, partitions)
-        changes = commit_changes(partitions, time, commit, facts, columns)
-        write_delta_commit(txn, self._load_where(), time, changes, epoch=self.epoch)
+        indexes = sorted(partitions - {FILES})
+        threads = request_threads(self.engine)
+        groups = dict(
+            zip(indexes, threads.map(partial(list_groups, self.env), indexes), strict=True)
+        )
+        if self._rounds and any(not self._is_prepared(p, groups[p]) for p in indexes):
+            self._rounds -= 1
+            raise PrepareOutside(properties)
+        prepared: list[PreparedLog] = []
+        for partition in indexes:
+            logs = self._prepare_logs(properties, partitions, partition, groups[partition], time)
+            prepared += logs.logs
+        changes = {FILES: changes_of_commit(commit)} if FILES in partitions else {}
+        self._write(txn, time, changes, partitions, prepared)
 
     def record_clean(
         self, txn: Txn, properties: TableProperties, time: InstantTime, clean: CleanMetadata
@@ -96,7 +144,7 @@ class Recorder:
             return
         columns = self._load_columns(properties, partitions)
         changes = clean_changes(partitions, clean, columns)
-        write_delta_commit(txn, self._load_where(), time, changes, epoch=self.epoch)
+        self._write(txn, time, changes, partitions)
 
     def record_restore(
         self,
@@ -119,7 +167,66 @@ class Recorder:
             listed.setdefault(file.partition, {})[str(file.name)] = file.size_bytes
         columns = self._load_columns(properties, partitions)
         changes = restore_changes(partitions, listed, stored, columns)
-        write_delta_commit(txn, self._load_where(), time, changes, epoch=self.epoch)
+        self._write(txn, time, changes, partitions)
+
+    def _write(
+        self,
+        txn: Txn,
+        time: InstantTime,
+        changes: Mapping[str, Batch],
+        partitions: frozenset[str],
+        prepared: Sequence[PreparedLog] = (),
+    ) -> None:
+        write_delta_commit(
+            *(txn, self._load_where(), time, changes),
+            covers=partitions,
+            epoch=self.epoch,
+            prepared=prepared,
+            engine=request_threads(self.engine),
+        )
+
+    def _is_prepared(self, partition: str, groups: Sequence[FileId]) -> bool:
+        """Whether log files are made for these file groups: an index may be built anew."""
+        return partition in self._logs and self._logs[partition].groups == groups
+
+    def _prepare_logs(
+        self,
+        properties: TableProperties,
+        partitions: frozenset[str],
+        partition: str,
+        groups: Sequence[FileId],
+        time: InstantTime,
+    ) -> PreparedLogs:
+        if not self._is_prepared(partition, groups):
+            batch = self._make_changes(properties, partitions, partition, time)
+            self._logs[partition] = prepare_logs(partition, batch, groups, time, epoch=self.epoch)
+        return self._logs[partition]
+
+    def _make_changes(
+        self,
+        properties: TableProperties,
+        partitions: frozenset[str],
+        partition: str,
+        time: InstantTime,
+    ) -> Batch:
+        if partition == RECORD_INDEX:
+            return self._gather_keys(properties, time)
+        facts = self._gather(properties, partitions)
+        columns = self._load_columns(properties, partitions)
+        return index_changes([partition], time, facts, columns).get(partition, Batch())
+
+    def _gather_keys(self, properties: TableProperties, time: InstantTime) -> Batch:
+        if self._keys is None:
+            assert self.read_keys is not None, "an action that writes rows knows their keys"
+            changes = self.read_keys()
+            self._keys = record_index_changes(
+                keys=changes.keys,
+                partitions=changes.partitions,
+                file_ids=changes.file_ids,
+                instant_ms=moment_of(self.env.clock, properties.timeline_zone, time),
+                deleted=changes.deleted,
+            )
+        return self._keys
 
     def _gather(self, properties: TableProperties, partitions: frozenset[str]) -> FileFacts:
         wants = (bool(partitions & _WITH_RANGES), BLOOM_FILTERS in partitions)

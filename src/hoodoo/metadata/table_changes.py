@@ -1,8 +1,9 @@
 """What an action of the table changes in each partition of its metadata table. Pure.
 
 commit, delta commit,    files, statistics and bloom filters of the files that it wrote; the ranges
-replace commit           of a partition are widened by those of the files, never narrowed
-clean                    files, statistics and bloom filters of the files that it deleted
+replace commit           of a partition are widened by those of the files, never narrowed; keys that
+                         are in other file groups by now, and keys that are gone
+clean                    files, statistics and bloom filters of the files that it deleted; no keys
 restore                  the difference of the listing and of what is stored
 """
 
@@ -21,15 +22,11 @@ from hoodoo.metadata.column_changes import (
     partition_stats,
     partition_stats_deletes,
 )
-from hoodoo.metadata.file_changes import (
-    changes_of_clean,
-    changes_of_commit,
-    changes_of_restore,
-)
+from hoodoo.metadata.file_changes import changes_of_clean, changes_of_restore
 from hoodoo.metadata.file_facts import FileFacts
 from hoodoo.metadata.key_changes import bloom_filter_entries
 from hoodoo.metadata.merge import Batch
-from hoodoo.model.commit import CleanMetadata, CommitMetadata
+from hoodoo.model.commit import CleanMetadata
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.metadata_table import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
 from hoodoo.model.paths import PartitionPath
@@ -42,20 +39,6 @@ class IndexedColumns:
     types: Mapping[str, ColumnType]
     schema: pa.Schema
     """Of these columns."""
-
-
-def commit_changes(
-    partitions: Collection[str],
-    time: InstantTime,
-    commit: CommitMetadata,
-    facts: FileFacts,
-    columns: IndexedColumns,
-) -> dict[str, Batch]:
-    """What a commit of any kind changes; `facts` are of all files that it names."""
-    changes = {}
-    if FILES in partitions:
-        changes[FILES] = changes_of_commit(commit)
-    return changes | index_changes(partitions, time, facts, columns)
 
 
 def index_changes(

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"-(\d+)-0\Z", re.ASCII)
 FILE_GROUPS = {FILES: 1, COLUMN_STATS: 2, PARTITION_STATS: 1, BLOOM_FILTERS: 4}
 """How many file groups a partition gets by default; those of the record index are estimated."""
 
-WRITABLE_PARTITIONS = frozenset(FILE_GROUPS)
+WRITABLE_PARTITIONS = frozenset({*FILE_GROUPS, RECORD_INDEX})
 """The partitions that hoodoo writes."""
 
 SOLO_TIME = "00000000000000"

@@ -7,21 +7,23 @@ used from the moment that the table's properties name it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-
-import pyarrow as pa
 
 from hoodoo.concurrency.gate import change_properties
 from hoodoo.concurrency.liveness import default_expiry_ms, store_time_ms
 from hoodoo.concurrency.transaction import transaction
-from hoodoo.config.metadata import COMPACT_COMMITS, INDEX_BLOOM_FILTERS, INDEX_COLUMN_STATS
+from hoodoo.config.metadata import (
+    COMPACT_COMMITS,
+    INDEX_BLOOM_FILTERS,
+    INDEX_COLUMN_STATS,
+    INDEX_RECORDS,
+)
 from hoodoo.config.table import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT
 from hoodoo.config.upkeep import HISTORY_BATCH, HISTORY_FILE_BYTES, MANIFESTS_RETAINED
 from hoodoo.engine.engine import Engine
-from hoodoo.errors import FormatError, InputError, NotFound, naming
-from hoodoo.format.index_definitions import define_column_stats
-from hoodoo.format.schema import with_meta_fields, without_meta_fields
+from hoodoo.errors import FormatError, HoodooError, InputError, NotFound, Unsupported, naming
+from hoodoo.format.index_definitions import define_column_stats, define_record_index
 from hoodoo.metadata.build import fill_partition, make_metadata_table
 from hoodoo.metadata.compact import (
     count_since_compaction,
@@ -37,9 +39,6 @@ from hoodoo.metadata.delta_commits import (
     state_path,
     take_back_delta_commit,
 )
-from hoodoo.metadata.file_changes import file_changes
-from hoodoo.metadata.file_facts import gather_facts
-from hoodoo.metadata.log_writer import empty_entries
 from hoodoo.metadata.metadata_table import (
     MetadataTable,
     has_metadata_table,
@@ -49,28 +48,23 @@ from hoodoo.metadata.metadata_table import (
 from hoodoo.metadata.recorder import (
     DEFINITIONS_PATH_KEY,
     INDEX_DEFINITIONS,
-    NO_COLUMNS,
     load_indexed_columns,
     recorded_partitions,
 )
 from hoodoo.metadata.retention import archive_timeline, clean_up, remove_pending_compaction
-from hoodoo.metadata.table_changes import index_changes
 from hoodoo.model.commit import RestoreMetadata, RollbackMetadata
-from hoodoo.model.files import made_by
 from hoodoo.model.instant import Action, Instant, InstantTime
 from hoodoo.model.metadata_table import (
     BLOOM_FILTERS,
     COLUMN_STATS,
-    FILE_GROUPS,
     FILES,
     PARTITION_STATS,
-    SOLO_TIME,
+    RECORD_INDEX,
+    WRITABLE_PARTITIONS,
 )
-from hoodoo.model.paths import METADATA_TABLE, PartitionPath, TimelinePaths, join
-from hoodoo.table.listing import DirectoryLister
+from hoodoo.model.paths import METADATA_TABLE, TimelinePaths, join
+from hoodoo.services.index_entries import choose_file_groups, list_stored, load_schema, make_entries
 from hoodoo.table.ref import TableRef
-from hoodoo.table.schema import resolve_schema
-from hoodoo.table.snapshot import take_snapshot
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.timeline.history_writer import HistoryRules
 from hoodoo.timeline.load import load_timeline, read_metadata
@@ -80,10 +74,9 @@ from hoodoo.timeline.txn import Txn
 
 log = logging.getLogger("hoodoo.services")
 
-Stored = Mapping[PartitionPath, Mapping[str, int]]
-"""Data files of completed instants, with their sizes, by partition."""
-
 _EXPIRIES = 2
+_RESTORED = frozenset({PARTITION_STATS, RECORD_INDEX})
+"""The indexes that a restore drops, and builds again."""
 
 
 def chosen_partitions(ref: TableRef) -> tuple[str, ...]:
@@ -95,6 +88,8 @@ def chosen_partitions(ref: TableRef) -> tuple[str, ...]:
             chosen.append(PARTITION_STATS)
     if ref.config.get(INDEX_BLOOM_FILTERS):
         chosen.append(BLOOM_FILTERS)
+    if ref.config.get(INDEX_RECORDS):
+        chosen.append(RECORD_INDEX)
     return tuple(chosen)
 
 
@@ -107,8 +102,9 @@ def create_index(ref: TableRef, engine: Engine, *partitions: str) -> TableRef:
     Crash: before the head, files that nobody reads; the next one to come here removes them.
     """
     for partition in partitions:
-        if partition not in FILE_GROUPS:
-            raise InputError(f"no index {partition!r}; there are {', '.join(sorted(FILE_GROUPS))}")
+        if partition not in WRITABLE_PARTITIONS:
+            known = ", ".join(sorted(WRITABLE_PARTITIONS))
+            raise InputError(f"no index {partition!r}; there are {known}")
         if partition == PARTITION_STATS and not ref.properties.keys.is_partitioned:
             raise InputError("a table without partitions has no statistics of partitions")
     with transaction(ref, "index") as txn:
@@ -119,10 +115,21 @@ def create_index(ref: TableRef, engine: Engine, *partitions: str) -> TableRef:
     return ref.reopen()
 
 
+def refuse_restore(txn: Txn) -> None:
+    """What is built in the middle of a restore would have what the restore takes back."""
+    for instant in txn.timeline.pending:
+        if instant.action is Action.RESTORE:
+            raise Unsupported(
+                f"a restore ({instant.requested_time}) is not finished: no index is built before "
+                "that; finish it with `hoodoo restore`"
+            )
+
+
 def _build(
     txn: Txn, ref: TableRef, engine: Engine, partitions: Sequence[str]
 ) -> dict[str, str | None]:
     """Fill partitions by what the table of the Txn has; what its properties then say."""
+    refuse_restore(txn)
     ref = reopen_for_writing(ref)
     known = set(ref.properties.metadata_partitions)
     changes: dict[str, str | None] = {}
@@ -133,11 +140,13 @@ def _build(
         where = make_metadata_table(txn, ref.properties)
     missing = [p for p in dict.fromkeys((FILES, *partitions)) if p not in known]
     stored = list_stored(ref, txn.timeline)
-    if COLUMN_STATS in missing:
-        changes[DEFINITIONS_PATH_KEY] = _define_columns(ref, txn.timeline)
     for partition in missing:
-        entries = _make_entries(ref, engine, txn.timeline, partition, stored)
-        fill_partition(txn, where, partition, entries, file_groups=FILE_GROUPS[partition])
+        path = define_index(ref, txn.timeline, partition)
+        if path is not None:
+            changes[DEFINITIONS_PATH_KEY] = path
+        entries = make_entries(ref, engine, txn.timeline, partition, stored)
+        file_groups = choose_file_groups(ref.config, partition, entries.num_rows)
+        fill_partition(txn, where, partition, entries, file_groups=file_groups)
     inflight = set(ref.properties.metadata_partitions_inflight) - set(missing)
     return changes | {
         METADATA_PARTITIONS.name: ",".join(sorted({*known, *missing})),
@@ -145,86 +154,85 @@ def _build(
     }
 
 
-def list_stored(ref: TableRef, timeline: Timeline) -> dict[PartitionPath, dict[str, int]]:
-    """The data files of completed instants, as directories have them."""
-    visibility = timeline.visibility(start=timeline.start)
-    stored: dict[PartitionPath, dict[str, int]] = {}
-    for file in DirectoryLister(ref.env, ref.properties.keys).files():
-        if visibility.sees(made_by(file)):
-            stored.setdefault(file.partition, {})[str(file.name)] = file.size_bytes
-    return stored
+def define_index(
+    ref: TableRef, timeline: Timeline, partition: str, columns: Sequence[str] | None = None
+) -> str | None:
+    """Say what an index is about, for whoever writes it later; where that is said, if it is.
 
-
-def _make_entries(
-    ref: TableRef, engine: Engine, timeline: Timeline, partition: str, stored: Stored
-) -> pa.Table:
-    if partition == FILES:
-        entries = file_changes(stored).entries
-        assert entries is not None
-        return entries
-    columns = NO_COLUMNS
-    if partition in (COLUMN_STATS, PARTITION_STATS):
-        columns = load_indexed_columns(
-            ref.env, ref.config, ref.properties, load_schema(ref, timeline)
-        )
-    files = [(part, join(part, name)) for part, names in stored.items() for name in names]
-    facts = gather_facts(
-        ref.env, engine, files, columns.schema, wants_filters=partition == BLOOM_FILTERS
-    )
-    time = timeline.latest_commit.requested_time if timeline.latest_commit else SOLO_TIME
-    changes = index_changes([partition], InstantTime(time), facts, columns)
-    entries = changes[partition].entries if partition in changes else None
-    return entries if entries is not None else empty_entries(partition)
-
-
-def load_schema(ref: TableRef, timeline: Timeline) -> pa.Schema:
-    """The table's schema, with meta fields."""
-    schema = resolve_schema(ref, timeline)
-    if schema is None:
-        schema = take_snapshot(ref).schema
-    return with_meta_fields(without_meta_fields(schema))
-
-
-def _define_columns(ref: TableRef, timeline: Timeline) -> str:
-    """Say which columns have statistics, for whoever writes them later; where that is said."""
+    `columns` are those that get statistics; None: by the settings.
+    """
+    if partition not in (COLUMN_STATS, RECORD_INDEX):
+        return None
     env, path = ref.env, ref.properties.raw.get(DEFINITIONS_PATH_KEY) or INDEX_DEFINITIONS
     data: bytes | None = None
     with suppress(NotFound):
         data = env.storage.read(path)
-    schema = load_schema(ref, timeline)
-    columns = load_indexed_columns(env, ref.config, ref.properties, schema)
     with naming(path):
-        env.storage.put(path, define_column_stats(data, tuple(columns.types)))
+        if partition == RECORD_INDEX:
+            defined = define_record_index(data)
+        elif columns is not None:
+            defined = define_column_stats(data, columns)
+        else:
+            schema = load_schema(ref, timeline)
+            indexed = load_indexed_columns(env, ref.config, ref.properties, schema)
+            defined = define_column_stats(data, tuple(indexed.types))
+        env.storage.put(path, defined)
     return path
 
 
 # -- restore ------------------------------------------------------------------------------------
 
 
-def drop_narrow_indexes(ref: TableRef) -> None:
-    """Take statistics of partitions out of use: what a restore brings back may lie beyond them.
+def drop_narrow_indexes(ref: TableRef) -> tuple[str, ...]:
+    """Take indexes out of use that cannot follow a restore; `rebuild_indexes` builds them again.
 
-    Apache Hudi replaces them by those of the files that are current. They can be built again.
+    What comes back may lie beyond the statistics of its partition, and its keys elsewhere.
     Order: the table's properties, by a decision of the head; then the files.
     Crash: files that nobody reads; whoever builds the index again removes them.
     """
-    if PARTITION_STATS not in recorded_partitions(ref.reopen().properties):
-        return
+    if not _RESTORED & recorded_partitions(ref.reopen().properties):
+        return ()
+    dropped: tuple[str, ...] = ()
     with transaction(ref, "restore") as txn:
 
         def changes() -> dict[str, str | None]:
+            nonlocal dropped
             present = ref.reopen().properties
+            dropped = tuple(sorted(_RESTORED & recorded_partitions(present)))
             names = (
                 (METADATA_PARTITIONS.name, present.metadata_partitions),
                 (METADATA_PARTITIONS_INFLIGHT.name, present.metadata_partitions_inflight),
             )
-            return {key: ",".join(p for p in own if p != PARTITION_STATS) for key, own in names}
+            return {key: ",".join(p for p in own if p not in _RESTORED) for key, own in names}
 
         change_properties(txn, changes)
-        for entry in list(ref.env.storage.list(join(METADATA_TABLE, PARTITION_STATS))):
-            txn.fence.ensure()
-            delete_surely(ref.env, entry.path)
-    log.warning("index_dropped index=%s reason=restore", PARTITION_STATS)
+        for partition in dropped:
+            for entry in list(ref.env.storage.list(join(METADATA_TABLE, partition))):
+                txn.fence.ensure()
+                delete_surely(ref.env, entry.path)
+    log.warning(
+        "index_dropped index=%s reason=restore: built again once the restore is completed; if that "
+        "fails, run `hoodoo index create`",
+        ",".join(dropped),
+    )
+    return dropped
+
+
+def rebuild_indexes(ref: TableRef, engine: Engine, dropped: Sequence[str]) -> None:
+    """Build what a restore dropped. It is completed, so failing here fails nothing else.
+
+    Order: that of `create_index`.
+    """
+    if not dropped:
+        return
+    try:
+        create_index(ref, engine, *dropped)
+    except HoodooError as error:
+        log.warning(
+            "index_not_rebuilt index=%s error=%s: run `hoodoo index create`",
+            ",".join(dropped),
+            error,
+        )
 
 
 def take_back_in_metadata_table(txn: Txn, ref: TableRef, time: InstantTime) -> None:

@@ -38,10 +38,10 @@ from hoodoo.model.paths import PartitionPath
 from hoodoo.model.plan import CleanerPlan, RestorePlan
 from hoodoo.recovery.files import find_files, find_partitions, load_announced_paths, whole_path
 from hoodoo.recovery.recover import finish_decision, roll_back_dead
+from hoodoo.services.index_entries import list_stored, load_schema
 from hoodoo.services.metadata_table import (
     drop_narrow_indexes,
-    list_stored,
-    load_schema,
+    rebuild_indexes,
     take_back_in_metadata_table,
 )
 from hoodoo.services.pending import OwnedPlan, find_plans, own_plan, schedule
@@ -222,7 +222,7 @@ def _run(
     if not isinstance(plan, RestorePlan):
         path = instant_path(ref.properties.timeline, owned.attempt.instant)
         raise FormatError("no plan of a restore", source=path)
-    drop_narrow_indexes(ref)
+    dropped = drop_narrow_indexes(ref)
     undone = {info: _undo(ref, engine, owned.attempt, info) for info in plan.instants_to_rollback}
     recorder = Recorder(
         *(ref.env, ref.config, engine),
@@ -241,6 +241,7 @@ def _run(
 
     with transaction(ref, "restore") as txn:
         publish(txn, owned.attempt, prepare_metadata)
+    rebuild_indexes(ref, engine, dropped)
     return plan, undone
 
 

@@ -35,7 +35,7 @@ from hoodoo.errors import (
 from hoodoo.format.completion import Completion, Digest
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields, without_meta_fields
 from hoodoo.format.timeline import Metadata
-from hoodoo.metadata.recorder import Recorder
+from hoodoo.metadata.recorder import PrepareOutside, Recorder
 from hoodoo.model import paths
 from hoodoo.model.commit import (
     SCHEMA_KEY,
@@ -62,6 +62,7 @@ from hoodoo.write.commit import WriteTotals
 from hoodoo.write.completion import delete_completions, load_completions
 from hoodoo.write.context import WriteContext
 from hoodoo.write.finalize import finalize
+from hoodoo.write.index_keys import read_commit_keys
 
 log = logging.getLogger("hoodoo.services")
 
@@ -263,8 +264,14 @@ def _commit(run: _Run[T], stats: Sequence[WriteStat], context: WriteContext) -> 
     ref, owned, service = run.ref, run.owned, run.service
     metadata = _metadata(ref, owned, service, stats, context.schema_json)
     schema = with_meta_fields(context.schema)
-    recorder = Recorder(ref.env, ref.config, run.engine, lambda: schema, stats, owned.epoch)
-    recorder.prepare(ref.properties)
+    recorder = Recorder(
+        *(ref.env, ref.config, run.engine, lambda: schema, stats, owned.epoch),
+        read_keys=lambda: read_commit_keys(
+            *(take_snapshot(ref), run.engine, context.schema, owned.time),
+            *(service.operation, stats, service.replaced(owned.plan)),
+        ),
+    )
+    recorder.prepare(ref.properties, owned.time)
     mine = Mine(owned.time, service.kind, collect_touches(metadata))
     strategy = strategy_of(ref, owned)
 
@@ -280,6 +287,8 @@ def _commit(run: _Run[T], stats: Sequence[WriteStat], context: WriteContext) -> 
         try:
             with transaction(ref, "commit") as txn:
                 return publish(txn, owned.attempt, prepare_metadata)
+        except PrepareOutside as need:
+            recorder.prepare(need.properties, owned.time)
         except LeaseLost as error:
             locks_left -= 1
             if error.is_taken_back or not locks_left:

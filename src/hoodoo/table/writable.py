@@ -12,10 +12,12 @@ from hoodoo.config.table import (
     SLASH_DATES,
     TIMESTAMP_TYPE,
 )
-from hoodoo.errors import Unsupported
+from hoodoo.errors import NotFound, Unsupported, naming
+from hoodoo.format.index_definitions import is_by_partition
 from hoodoo.metadata.metadata_table import PROPERTIES as METADATA_PROPERTIES
+from hoodoo.metadata.recorder import DEFINITIONS_PATH_KEY, INDEX_DEFINITIONS
 from hoodoo.model.keys import KeyGenerator
-from hoodoo.model.metadata_table import WRITABLE_PARTITIONS
+from hoodoo.model.metadata_table import RECORD_INDEX, WRITABLE_PARTITIONS
 from hoodoo.storage import probe_conditions
 from hoodoo.table.ref import TableRef
 
@@ -53,6 +55,11 @@ def refuse_unwritable(ref: TableRef) -> None:
             "the metadata table that hoodie.table.metadata.partitions names is not there; readers "
             "that trust the property see no rows: take it out, or restore the metadata table"
         )
+    if RECORD_INDEX in metadata and _is_by_partition(ref):
+        raise Unsupported(
+            "the table has a record index for each partition (RECORD_LEVEL_INDEX), which hoodoo "
+            "does not write; drop it with Apache Hudi (DROP INDEX)"
+        )
     if not properties.merge.is_ours:
         raise Unsupported(
             "the table merges records in a way that hoodoo does not write: by a Java class of its "
@@ -83,3 +90,13 @@ def refuse_unwritable(ref: TableRef) -> None:
             "non-blocking concurrency control is not there: two writers of one file group meet in "
             f"a conflict; set {CONCURRENCY_MODE.name}={ConcurrencyMode.OPTIMISTIC.value}"
         )
+
+
+def _is_by_partition(ref: TableRef) -> bool:
+    path = ref.properties.raw.get(DEFINITIONS_PATH_KEY) or INDEX_DEFINITIONS
+    try:
+        data = ref.env.storage.read(path)
+    except NotFound:
+        return False
+    with naming(path):
+        return is_by_partition(data, RECORD_INDEX)

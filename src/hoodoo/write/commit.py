@@ -13,7 +13,7 @@ from hoodoo.concurrency.transaction import transaction
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import LeaseLost, NoSuchTable, TableChanged, Unsupported
 from hoodoo.format.schema import avro_from_arrow, with_meta_fields, without_meta_fields
-from hoodoo.metadata.recorder import Recorder
+from hoodoo.metadata.recorder import PrepareOutside, Recorder
 from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
 from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.model.stats import WriteStat, by_partition
@@ -21,6 +21,7 @@ from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.assignment import Assignment
 from hoodoo.write.begin import BegunWrite, check_conflicts, conflict_strategy
+from hoodoo.write.index_keys import read_commit_keys
 from hoodoo.write.key_guard import KeyGuard, LookOutside
 
 _LOCKS = 3
@@ -69,7 +70,7 @@ def commit(
     """Publish a write through the gate.
 
     Keys that others may have inserted meanwhile are looked for outside the lock, and inside it
-    only if others do not stop to come.
+    only if others do not stop to come. So is what an index needs that came meanwhile.
 
     Order: what the metadata table needs to know of the files; that of `gate.publish`; inside it,
     properties, conflicts, schema and new keys are checked, then the metadata table is written.
@@ -81,9 +82,13 @@ def commit(
     guard = KeyGuard(ref, assignment, begun.time, stats, engine)
     epoch = begun.attempt.heartbeat.body.epoch
     recorder = Recorder(
-        *(ref.env, ref.config, engine, lambda: with_meta_fields(assignment.schema), stats, epoch)
+        *(ref.env, ref.config, engine, lambda: with_meta_fields(assignment.schema), stats, epoch),
+        read_keys=lambda: read_commit_keys(
+            *(assignment.snapshot, engine, assignment.schema, begun.time),
+            *(assignment.operation, stats, assignment.replaced),
+        ),
     )
-    recorder.prepare(ref.properties)
+    recorder.prepare(ref.properties, begun.time)
 
     others: list[Other] = []
 
@@ -111,6 +116,8 @@ def commit(
                 )
         except LookOutside as search:
             unseen = search.others
+        except PrepareOutside as need:
+            recorder.prepare(need.properties, begun.time)
         except LeaseLost as error:  # nothing was decided: all is asked again under a new lock
             locks_left -= 1
             if error.is_taken_back or not locks_left:

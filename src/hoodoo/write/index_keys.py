@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.engine.engine import Engine
-from hoodoo.errors import FormatError, naming
+from hoodoo.errors import FormatError, NotFound, naming
 from hoodoo.format.log.blocks import BlockType
 from hoodoo.format.log.deletes import decode_deletes
 from hoodoo.format.schema import COMMIT_TIME, RECORD_KEY, with_meta_fields
@@ -50,7 +50,7 @@ from hoodoo.table.merged import (
 )
 from hoodoo.table.read import slice_reads
 from hoodoo.table.read_rule import SliceRead, build_read_rule, read_base
-from hoodoo.table.snapshot import Snapshot
+from hoodoo.table.snapshot import Snapshot, take_snapshot
 
 _KEEP_KEYS = frozenset({OperationType.COMPACT, OperationType.LOG_COMPACT, OperationType.INDEX})
 _NO_KEYS = pa.array([], pa.string())
@@ -99,6 +99,31 @@ class KeyRead:
         """The bytes of its files; columns of keys are read, and a few others at most."""
         before = self.before.size_bytes if self.before is not None else 0
         return before + (self.written.size_bytes if self.written is not None else 0)
+
+
+def read_commit_keys(
+    snapshot: Snapshot,
+    engine: Engine,
+    schema: pa.Schema,
+    time: InstantTime,
+    operation: OperationType,
+    stats: Sequence[WriteStat],
+    replaced: Mapping[PartitionPath, tuple[FileId, ...]],
+) -> KeyChanges:
+    """How a commit changes the record index, read on an engine; as `plan_key_reads`.
+
+    Slices that were compacted since the snapshot may be cleaned: then the table as it is now is
+    read, which has the same keys.
+    """
+
+    def read(view: Snapshot) -> KeyChanges:
+        reads = plan_key_reads(view, schema, time, operation, stats, replaced)
+        return collect_key_changes(reads, engine)
+
+    try:
+        return read(snapshot)
+    except NotFound:
+        return read(take_snapshot(snapshot.ref.reopen()))
 
 
 def plan_key_reads(

@@ -11,7 +11,7 @@ from hoodoo.config.resolve import Config
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env, SystemClock, SystemIds
 from hoodoo.errors import HoodooError
-from hoodoo.format.schema import arrow_from_avro, with_meta_fields
+from hoodoo.format.schema import RECORD_KEY, arrow_from_avro, with_meta_fields
 from hoodoo.metadata.compact import find_last_compaction
 from hoodoo.metadata.entries import read_entries
 from hoodoo.metadata.file_facts import gather_facts
@@ -20,13 +20,15 @@ from hoodoo.metadata.metadata_table import MetadataTable, has_metadata_table, op
 from hoodoo.metadata.recorder import load_indexed_columns
 from hoodoo.model.files import DataFile, FileGroup
 from hoodoo.model.instant import Action, Instant
-from hoodoo.model.metadata_table import COLUMN_STATS, SOLO_TIME
+from hoodoo.model.metadata_table import COLUMN_STATS, RECORD_INDEX, SOLO_TIME
 from hoodoo.model.paths import METADATA_TABLE, PROPERTIES, PartitionPath
 from hoodoo.storage.storage import Storage
 from hoodoo.table.file_index import open_current
 from hoodoo.table.groups import find_replaced, group_files
 from hoodoo.table.listing import DirectoryLister
+from hoodoo.table.read import read_rule, read_slice, slice_reads
 from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.table.snapshot import take_snapshot
 from hoodoo.testing.sim.faults import Operation
 from hoodoo.testing.sim.stage import Violation
 from hoodoo.testing.sim.truth import TIMELINE, data_file_time, parse_timeline_name
@@ -115,6 +117,33 @@ def check_metadata_table(store: Storage) -> None:
     _refuse_leftovers(ref, table)
     if COLUMN_STATS in ref.properties.metadata_partitions:
         _check_statistics(ref, table, list(listed))
+    check_record_index(store)
+
+
+def check_record_index(store: Storage) -> None:
+    """If there is one: it has every key of the table, in its file group, and no other."""
+    ref = _open(store)
+    if RECORD_INDEX not in ref.properties.metadata_partitions:
+        return
+    snapshot = take_snapshot(ref, lister=DirectoryLister(ref.env, ref.properties.keys))
+    expected: dict[str, tuple[str, str]] = {}
+    if RECORD_KEY in snapshot.schema.names:
+        rule = read_rule(snapshot, columns=[RECORD_KEY])
+        for read in slice_reads(snapshot, rule, snapshot.slices()):
+            place = (str(read.slice.group.partition), str(read.slice.group.file_id))
+            for key in read_slice(read).column(RECORD_KEY).to_pylist():
+                if key in expected:
+                    raise Violation(f"key {key} is in {expected[key]} and in {place}")
+                expected[key] = place
+    table = open_metadata_table(ref.env, ref.load_timeline())
+    entries = read_entries(table, table.load_partition(RECORD_INDEX))
+    found = {
+        row["key"]: (row["partition"], row["file_id"])
+        for row in entries.select(["key", "partition", "file_id"]).to_pylist()
+    }
+    if found != expected:
+        differ = sorted(set(found.items()) ^ set(expected.items()))
+        raise Violation(f"the record index is not that of the rows: {differ[:4]}")
 
 
 def _refuse_leftovers(ref: TableRef, table: MetadataTable) -> None:

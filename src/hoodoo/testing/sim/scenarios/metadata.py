@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from hoodoo.config.metadata import RECORD_INDEX_MIN_GROUPS
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
 from hoodoo.model import paths
-from hoodoo.model.metadata_table import COLUMN_STATS, FILES, PARTITION_STATS
+from hoodoo.model.metadata_table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from hoodoo.services.metadata_table import compact_metadata_table, create_index
 from hoodoo.table.ref import open_ref
 from hoodoo.testing.sim.faults import Fault, Kind
@@ -70,6 +71,17 @@ class UpsertListedMor(UpsertListed):
     name = "upsert-listed-mor"
     table_type = "mor"
     options = _LOGS
+
+
+class UpsertIndexed(MetadataScenario):
+    """An upsert that updates a key and inserts two, with a record index."""
+
+    name = "upsert-indexed"
+    indexes = (FILES, RECORD_INDEX)
+    options = MappingProxyType({RECORD_INDEX_MIN_GROUPS.name: 2})
+
+    def actors(self) -> Mapping[str, Action]:
+        return {"w": self.writer(Write(1, ("a", "x", "y"), parts=("p", "q")))}
 
 
 class RollbackListed(MetadataScenario):
@@ -189,6 +201,7 @@ class InFlightListed(MetadataScenario, commits.InFlight):
 SCENARIOS = (
     UpsertListed,
     UpsertListedMor,
+    UpsertIndexed,
     RollbackListed,
     CompactListing,
     CreateIndex,
