@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -24,7 +25,8 @@ from bench.spark.runner import Runner
 
 WARM_UP = 20
 SHARES = {"hundredth": "1 %", "tenth": "10 %"}
-AIM = 1 / 3
+AIMS = {("hudi", "hundredth"): 1 / 3, ("hudi", "tenth"): 1 / 3, ("simple", "hundredth"): 1.0}
+"""The most that our time may be, in theirs; a 1 % upsert is to be faster than a search."""
 KINDS = ("cow", "mor")
 
 
@@ -32,7 +34,7 @@ def run(folder: Path, options: Options) -> None:
     """Print all ratios."""
     with _doers(folder, options) as (doers, cold):
         spark = SparkSession.active()
-        cells = _cells(doers)
+        cells = _cells(doers, options)
         small = max(options.rows // WARM_UP, 10 * data.FEW)
         warm = Race(folder / "warm", doers, 1, say=lambda _: None)
         _through(warm, spark, cells, small, repeat=1)
@@ -78,10 +80,11 @@ def _doers(
         spark.stop()
 
 
-def _cells(doers: Mapping[str, Doer]) -> list[Cell]:
+def _cells(doers: Mapping[str, Doer], options: Options) -> list[Cell]:
     """Hudi has the record index alone."""
-    cells = [Cell("hoodoo", kind) for kind in KINDS]
-    return cells + [Cell(side, f"{kind}-record") for side in doers for kind in KINDS]
+    kinds = [kind for kind in KINDS if kind in options.kinds]
+    cells = [Cell("hoodoo", kind) for kind in kinds]
+    return cells + [Cell(side, f"{kind}-record") for side in doers for kind in kinds]
 
 
 def _through(race: Race, spark: SparkSession, cells: list[Cell], rows: int, *, repeat: int) -> None:
@@ -96,24 +99,24 @@ def _through(race: Race, spark: SparkSession, cells: list[Cell], rows: int, *, r
 
 def lines(results: Mapping[tuple[Cell, str], Measured]) -> Iterator[str]:
     """The table: record index of ours against Hudi's, and against the simple index."""
-    yield f"{'upsert with the record index':<44} {'ours s':>8} {'theirs s':>8} {'ratio':>7} aim"
-    for other in ("hudi", "simple"):
-        for kind in KINDS:
-            for share, told in SHARES.items():
-                for state in ("", "-cold"):
-                    ours = results.get((Cell("hoodoo", f"{kind}-record"), share + state))
-                    side, its = ("hudi", f"{kind}-record") if other == "hudi" else ("hoodoo", kind)
-                    theirs = results.get((Cell(side, its), share + state))
-                    if ours and theirs:
-                        aim = AIM if other == "hudi" else 1.0 * (share == "hundredth")
-                        what = f"{kind.upper()} {told}, {state[1:] or 'warm'} : {other}"
-                        yield _line(what, ours, theirs, aim)
+    yield (
+        f"{'upsert with the record index':<34} {'ours s':>8} {'theirs s':>8} {'ratio':>7} "
+        f"{'of CPU':>7} aim"
+    )
+    for other, kind, share, state in product(("hudi", "simple"), KINDS, SHARES, ("", "-cold")):
+        side, its = ("hudi", f"{kind}-record") if other == "hudi" else ("hoodoo", kind)
+        ours = results.get((Cell("hoodoo", f"{kind}-record"), share + state))
+        theirs = results.get((Cell(side, its), share + state))
+        if ours and theirs:
+            what = f"{kind.upper()} {SHARES[share]}, {state[1:] or 'warm'} : {other}"
+            yield _line(what, ours, theirs, AIMS.get((other, share), 0))
 
 
 def _line(what: str, ours: Measured, theirs: Measured, aim: float) -> str:
-    ratio = ours.seconds / theirs.seconds
+    ratio, of_cpu = ours.seconds / theirs.seconds, ours.cpu_seconds / theirs.cpu_seconds
     verdict = f"{aim:.2f}x {'met' if ratio <= aim else 'MISSED'}" if aim else ""
-    return f"{what:<44} {ours.seconds:8.2f} {theirs.seconds:8.2f} {ratio:6.2f}x {verdict}".rstrip()
+    times = f"{ours.seconds:8.2f} {theirs.seconds:8.2f} {ratio:6.2f}x {of_cpu:6.2f}x"
+    return f"{what:<34} {times} {verdict}".rstrip()
 
 
 def _as_json(race: Race) -> list[dict[str, object]]:

@@ -27,6 +27,7 @@ from hoodoo.testing.sim.metadata_checks import check_metadata_table
 OPTIONS = {
     METADATA: True,
     "hoodie.metadata.index.column.stats.enable": True,
+    "hoodie.metadata.global.record.level.index.enable": True,
     "hoodie.metadata.compact.max.delta.commits": 1000,
     "hoodie.clean.automatic": False,
     "hoodie.archive.automatic": False,

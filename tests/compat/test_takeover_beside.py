@@ -60,8 +60,7 @@ def test_a_table_of_hudi_s_defaults_is_written_on(
     "table",
     [
         pytest.param("cow/v9_txns_simple_overwrite", marks=pytest.mark.nightly),
-        "mor-avro/v9_nonpartitioned_rollback",
-        pytest.param("mor-avro/v9_txns_simple_overwrite", marks=pytest.mark.nightly),
+        "mor-avro/v9_txns_simple_overwrite",
     ],
 )
 def test_a_table_of_hudi_1_1_with_a_record_index_is_written_on(
