@@ -20,6 +20,12 @@ INDEX = "hoodie.index.type"
 BUCKETS = {INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
 GLOBAL = {INDEX: "GLOBAL_SIMPLE"}
 STAYS = {**GLOBAL, "hoodie.simple.index.update.partition.path": "false"}
+RECORD = {
+    INDEX: "RECORD_INDEX",
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
+}
 KINDS = pytest.mark.parametrize("kind", ["cow", "mor"])
 Row = tuple[str, str, int, int]  # id, p, ts, v
 

@@ -25,7 +25,7 @@ from hoodoo.testing.sim.metadata_checks import check_record_index
 from hoodoo.write.assignment import Target
 from hoodoo.write.locate import LocatedRows, locate
 from hoodoo.write.prepare import Incoming, combine, prepare
-from support.indexed import Row, arrow, create
+from support.indexed import INDEX, RECORD, Row, arrow, create
 
 RECORD_INDEXED = [
     "cow/v9_txns_complex_meta",
@@ -34,11 +34,7 @@ RECORD_INDEXED = [
     "mor-avro/v9_txns_simple_meta",
 ]
 """The fixture tables that have a record index."""
-INDEXED = {
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.global.record.level.index.enable": "true",
-    "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
-}
+INDEXED = {key: value for key, value in RECORD.items() if key != INDEX}
 """Options of a new table that gets a record index."""
 GROUPS = 3
 LATER = InstantTime("20991231235959000")

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 
 import hoodoo
 from support.carriers import from_files
-from support.indexed import BUCKETS, GLOBAL, INDEX, STAYS
+from support.indexed import BUCKETS, GLOBAL, INDEX, RECORD, STAYS
+from support.record_indexed import check_index
 from support.wheel import wheel_rows
 
 INDEXES: Mapping[str, Mapping[str, str]] = {
@@ -26,8 +27,15 @@ INDEXES: Mapping[str, Mapping[str, str]] = {
     "bucket": BUCKETS,
     "global": GLOBAL,
     "stays": STAYS,
+    "record": RECORD,
 }
-INDEX_NAMES = {"simple": "simple", "bloom": "bloom", "bucket": "bucket", "global": "global simple"}
+INDEX_NAMES = {
+    "simple": "simple",
+    "bloom": "bloom",
+    "bucket": "bucket",
+    "global": "global simple",
+    "record": "record",
+}
 """How the README calls them; `stays` is the global index with a setting."""
 SORT_MODES = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
 PARTITIONS = ("x", "y z", "naïve")
@@ -75,7 +83,12 @@ class Model:
     @property
     def is_global(self) -> bool:
         """Whether a key is one row of the table."""
-        return self.index in ("global", "stays")
+        return self.index in ("global", "stays", "record")
+
+    @property
+    def moves(self) -> bool:
+        """Whether rows follow the partition that is given."""
+        return self.index not in ("stays", "record")
 
     def key(self, row: Row) -> Any:
         """What tells rows apart."""
@@ -101,7 +114,7 @@ class Model:
             if row.marked:
                 self.rows.pop(key, None)
                 continue
-            if key not in self.rows or self.index != "stays":
+            if key not in self.rows or self.moves:
                 self.place[key] = row.p
             self.rows[key] = row
 
@@ -253,8 +266,12 @@ def assert_equal(spark: SparkSession, table: hoodoo.Table, model: Model, told: o
         "read": table.read(spark).toArrow().to_pylist(),
         "wheel": wheel_rows(table.uri),
     }
-    if model.index == "stays":  # Spark takes the partition column from the path, where it stays
+    if (
+        model.is_global and not model.moves
+    ):  # Spark takes the partition column from the path, where it stays
         del read["read"]
+    if model.index == "record":
+        check_index(table)
     for reader, rows in read.items():
         assert sorted(_texts(row, names) for row in rows) == expected, (reader, told)
 

@@ -15,6 +15,7 @@ from support.indexed import (
     BUCKETS,
     GLOBAL,
     INDEX,
+    RECORD,
     STAYS,
     Row,
     arrow,
@@ -23,6 +24,7 @@ from support.indexed import (
     read_both,
     rows_in,
 )
+from support.record_indexed import INDEXED, check_index
 
 
 @dataclass
@@ -116,8 +118,8 @@ def apply(table: Any, model: Model, step: str, given: Any) -> None:
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize(
     "options",
-    [{INDEX: "BLOOM"}, BUCKETS, GLOBAL, STAYS],
-    ids=["bloom", "bucket", "global", "stays"],
+    [{INDEX: "BLOOM"}, BUCKETS, GLOBAL, STAYS, RECORD, {**GLOBAL, **INDEXED}],
+    ids=["bloom", "bucket", "global", "stays", "record", "kept"],
 )
 @settings(max_examples=6)
 @given(steps=st.lists(STEPS, min_size=2, max_size=6))
@@ -127,11 +129,15 @@ def test_histories(
     with tempfile.TemporaryDirectory() as folder:
         table = create(f"{folder}/t", kind, options, ordering)
         model = Model(
-            options[INDEX] == "GLOBAL_SIMPLE", ordering is not None, moves=options is not STAYS
+            options[INDEX] in ("GLOBAL_SIMPLE", "RECORD_INDEX"),
+            ordering is not None,
+            moves=options is not STAYS and options is not RECORD,
         )
         for step, given in steps:
             apply(table, model, step, given)
             assert rows_in(table.to_arrow()) == sorted(model.rows.values())
+            if INDEXED.items() <= options.items():
+                check_index(table)
         assert read_both(table) == sorted(model.rows.values())
         if options is BUCKETS:
             assert_in_buckets(table)
