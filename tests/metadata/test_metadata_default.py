@@ -42,7 +42,7 @@ def partitions(table: hoodoo.Table) -> set[str]:
         ({"hoodie.metadata.enable": False}, set()),
         ({"hoodie.metadata.enable": False, BLOOM: True}, set()),
     ],
-    ids=str,
+    ids=["default", "listing", "bloom", "none", "none-though-bloom"],
 )
 def test_a_new_table_has_the_partitions_that_its_options_ask_for(
     tmp_path: Path, options: dict[str, object], expected: set[str]

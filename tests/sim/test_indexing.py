@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from support.simulations import Record, explore, explore_seeds
+from collections.abc import Callable
+from itertools import islice
 
+import pytest
+from support.simulations import Record, explore, explore_seeds, find_violation
+
+from hoodoo.metadata import recorder
+from hoodoo.model.index_build import IndexBuild
+from hoodoo.services import indexing as builds
 from hoodoo.testing.sim.explore import POINTS, by_faults
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.preemptions import by_preemptions
@@ -13,31 +19,42 @@ from hoodoo.testing.sim.scenarios.indexing import IndexingScenario
 
 CRASH = (Fault(Kind.CRASH_BEFORE),)
 LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+IN_CI = 7
+"""Of so many operations one is crashed in CI, and all at night."""
 
-CRASHES = [
-    (indexing.Case1WriterFails, "w"),
-    (indexing.Case2IndexerFails, "index"),
-    (indexing.Case2IndexerFailsMor, "index"),
-]
+CRASHES = pytest.mark.parametrize(
+    ("scenario", "actor"),
+    [
+        (indexing.Case1WriterFails, "w"),
+        (indexing.Case2IndexerFails, "index"),
+        (indexing.Case2IndexerFailsMor, "index"),
+    ],
+)
 INTERLEAVED = [
     indexing.Case3aPlannedBefore,
     indexing.Case3bPublishedMeanwhile,
     indexing.Case3cScheduledMeanwhile,
 ]
+BY_SEED = [
+    indexing.Case4TableServices,
+    indexing.MultiWriter,
+    indexing.DroppedMeanwhile,
+    indexing.PausedIndexer,
+]
 
 
-@pytest.mark.parametrize(("scenario", "actor"), CRASHES)
-def test_no_entry_is_missing_with_a_crash_before_every_operation(
+@CRASHES
+def test_no_entry_is_missing_after_a_crash(
     scenario: type[IndexingScenario], actor: str, record_property: Record
 ) -> None:
-    outcomes = by_faults(scenario, actor, faults=CRASH)
-    found = explore(record_property, f"{scenario.name}, crashes at every operation", outcomes)
+    outcomes = islice(by_faults(scenario, actor, faults=CRASH), 0, None, IN_CI)
+    found = explore(record_property, f"{scenario.name}, crashes", outcomes)
     assert found.is_complete
-    assert found.runs > 30
+    assert found.runs > 8
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("scenario", "actor"), CRASHES)
+@CRASHES
 def test_no_entry_is_missing_with_a_fault_at_every_operation(
     scenario: type[IndexingScenario], actor: str, record_property: Record
 ) -> None:
@@ -46,35 +63,56 @@ def test_no_entry_is_missing_with_a_fault_at_every_operation(
     assert found.is_complete
 
 
-@pytest.mark.parametrize("scenario", INTERLEAVED)
-def test_writer_that_saw_no_index_may_commit_at_any_moment(
-    scenario: type[IndexingScenario], record_property: Record
-) -> None:
-    outcomes = by_preemptions(scenario, 1)
-    found = explore(record_property, f"{scenario.name}, one preemption", outcomes)
+def test_writer_that_saw_no_plan_may_commit_at_any_moment(record_property: Record) -> None:
+    scenario = indexing.Case3cScheduledMeanwhile
+    found = explore(
+        record_property, f"{scenario.name}, one preemption", by_preemptions(scenario, 1)
+    )
     assert found.is_complete
+    assert found.runs > 60
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("scenario", INTERLEAVED)
-def test_writer_that_saw_no_index_may_be_interrupted_twice(
+def test_writer_may_be_interrupted_twice(
     scenario: type[IndexingScenario], record_property: Record
 ) -> None:
-    explore(
-        record_property, f"{scenario.name}, two preemptions", by_preemptions(scenario, 2), cap=4000
-    )
+    outcomes = by_preemptions(scenario, 2)
+    explore(record_property, f"{scenario.name}, two preemptions", outcomes, cap=4000)
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        indexing.Case4TableServices,
-        indexing.MultiWriter,
-        indexing.DroppedMeanwhile,
-        indexing.PausedIndexer,
-    ],
-)
+@pytest.mark.parametrize("scenario", BY_SEED)
 def test_no_entry_is_missing_by_seed(
     scenario: type[IndexingScenario], record_property: Record
 ) -> None:
-    explore_seeds(record_property, scenario, seeds=10)
+    explore_seeds(record_property, scenario, seeds=4)
+
+
+# -- proof that the simulator can fail ------------------------------------------------------------
+
+Patch = pytest.MonkeyPatch
+
+
+def keeps_only_complete_indexes(patch: Patch) -> None:
+    """Writers leave partitions out that are being built, and nobody makes up for it."""
+
+    def complete(properties: recorder.TableProperties) -> frozenset[str]:
+        return frozenset(properties.metadata_partitions)
+
+    patch.setattr(recorder, "recorded_partitions", complete)
+    patch.setattr(builds, "catch_up", lambda *args: None)
+
+
+def builds_from_all_files(patch: Patch) -> None:
+    """The base files have what writers add themselves, too."""
+    patch.setattr(IndexBuild, "has_seen", lambda build, instant: True)
+
+
+@pytest.mark.parametrize("mutate", [keeps_only_complete_indexes, builds_from_all_files])
+def test_carelessness_is_found(
+    mutate: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        mutate(patch)
+        outcomes = by_preemptions(indexing.Case3aPlannedBefore, 1)
+        find_violation(mutate.__name__, islice(outcomes, 60))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 
 from hoodoo.concurrency.gate import change_properties
+from hoodoo.concurrency.liveness import default_expiry_ms
 from hoodoo.concurrency.removal import withdraw
 from hoodoo.concurrency.transaction import transaction
 from hoodoo.config.table import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT
@@ -60,7 +61,10 @@ def drop_index(ref: TableRef, *partitions: str) -> tuple[str, ...]:
             return _without(present, gone)
 
         change_properties(txn, take_out)
-        clear_dropped(txn, ref, gone)
+        is_lost = clear_dropped(txn, ref, gone)
+    if is_lost:
+        log.info("drop_waits ms=%d reason=late-deletes", default_expiry_ms(ref))
+        ref.env.clock.sleep(default_expiry_ms(ref) / 1000)  # else one may hit the next build
     log.info("index_dropped index=%s", ",".join(sorted(gone)))
     return tuple(sorted(gone))
 
@@ -74,17 +78,18 @@ def abort_builds(ref: TableRef) -> tuple[str, ...]:
     return drop_index(ref, *inflight) if inflight else ()
 
 
-def clear_dropped(txn: Txn, ref: TableRef, gone: Collection[str]) -> None:
+def clear_dropped(txn: Txn, ref: TableRef, gone: Collection[str]) -> bool:
     """Remove what is left of partitions that the properties do not name any more.
 
+    True if the answer to a delete was lost: it may come late, whatever has that name by then.
     Needs: a Txn, in which that was decided.
     """
     _end_plans(txn, ref)
     _drop_definitions(ref, gone)
-    if FILES in gone:
-        _delete_all(txn, METADATA_TABLE)
+    is_lost = _delete_all(txn, METADATA_TABLE) if FILES in gone else False
     for partition in sorted(gone):
-        _delete_all(txn, join(METADATA_TABLE, partition))
+        is_lost |= _delete_all(txn, join(METADATA_TABLE, partition))
+    return is_lost
 
 
 def _choose(present: TableProperties, partitions: Iterable[str]) -> set[str]:
@@ -133,7 +138,9 @@ def _drop_definitions(ref: TableRef, gone: Collection[str]) -> None:
             ref.env.storage.put(path, left)
 
 
-def _delete_all(txn: Txn, directory: str) -> None:
+def _delete_all(txn: Txn, directory: str) -> bool:
+    is_lost = False
     for entry in list(txn.env.storage.list(directory, recursive=True)):
         txn.fence.ensure()
-        delete_surely(txn.env, entry.path)
+        is_lost |= delete_surely(txn.env, entry.path)
+    return is_lost
