@@ -207,9 +207,11 @@ def _merge_group(
             found = _blocks_of(table, file, content.log)
         blocks += found
         sources |= dict.fromkeys(map(id, found), file.path)
+    steps: list[_Step] = []
     for block in scan_blocks(blocks, is_visible=table.counts).blocks:
         with naming(sources[id(block)]):
-            batches.append(_batch(rule, block, wanted))
+            steps.append(_read_block(block, wanted, sources[id(block)]))
+    batches += _decode_steps(rule, steps)
     with naming(one.group.file_id):
         return rule.merge(batches)
 
@@ -227,13 +229,51 @@ def _blocks_of(table: MetadataTable, file: DataFile, data: bytes) -> Sequence[Bl
     return read.blocks
 
 
-def _batch(rule: EntryRule, block: Block, wanted: Wanted) -> Batch:
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a block says: keys that are deleted, or entries that are not decoded yet."""
+
+    source: str
+    deleted: pa.Array | None = None
+    entries: Entries | None = None
+    schema_json: str | None = None
+
+
+def _read_block(block: Block, wanted: Wanted, source: str) -> _Step:
     if block.type is BlockType.DELETE:
         keys = decode_deletes(block)["record_key"].combine_chunks()
-        return Batch(deleted=wanted.among(keys.drop_null()))
+        return _Step(source, deleted=wanted.among(keys.drop_null()))
     if block.type is not BlockType.HFILE_DATA:
         raise FormatError(f"a {block.type.name} block in a metadata table")
-    return Batch(_decode(rule, wanted.of(open_hfile(block)), block.schema_json))
+    return _Step(source, None, wanted.of(open_hfile(block)), block.schema_json)
+
+
+def _decode_steps(rule: EntryRule, steps: Sequence[_Step]) -> list[Batch]:
+    """The steps as batches. Small blocks are decoded together: each takes a while, however small.
+
+    If that fails, they are decoded one by one, so that the error names the file.
+    """
+    decoded: dict[int, pa.Table] = {}
+    for schema_json in dict.fromkeys(
+        each.schema_json for each in steps if each.entries is not None
+    ):
+        own = [n for n, each in enumerate(steps) if each.schema_json == schema_json]
+        parts = [(n, found) for n in own if (found := steps[n].entries) is not None]
+        try:
+            whole = _decode(rule, Entries.concat([part for _, part in parts]), schema_json)
+        except FormatError:
+            for number, part in parts:
+                with naming(steps[number].source):
+                    decoded[number] = _decode(rule, part, schema_json)
+            continue
+        at = 0
+        for number, part in parts:
+            decoded[number] = whole.slice(at, len(part))
+            at += len(part)
+    return [
+        Batch(decoded[number]) if number in decoded else Batch(deleted=step.deleted)
+        for number, step in enumerate(steps)
+    ]
 
 
 def _decode(rule: EntryRule, entries: Entries, schema_json: str | None) -> pa.Table:
