@@ -54,7 +54,6 @@ def test_what_is_not_built_can_be_switched_off_only(name: str) -> None:
         ("hoodie.clean.async.enabled", "TRUE", "no cleaning beside writes yet; set it to 'false'"),
         ("hoodie.prewrite.cleaner.policy", "CLEAN", "hoodoo has no cleaning before writes yet"),
         ("hoodie.archive.async", "true", "hoodoo has no archival beside writes yet"),
-        ("hoodie.metadata.index.async", "true", "hoodoo has no build of indexes beside writes yet"),
         ("hoodie.datasource.hive_sync.enable", "true", "hoodoo has no catalog sync yet"),
         ("hoodie.datasource.write.insert.drop.duplicates", "true", "call upsert"),
         ("hoodie.datasource.write.partitions.to.delete", "p=1", "call delete_partitions"),

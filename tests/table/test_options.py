@@ -53,7 +53,7 @@ def expect_refusal(place: Path, key: str, value: str, call: str = "upsert") -> s
 
 @pytest.mark.parametrize("call", CALLS)
 def test_no_call_ignores_an_option_that_it_cannot_serve(place: Path, call: str) -> None:
-    reason = expect_refusal(place, "hoodie.metadata.record.index.enable", "true", call)
+    reason = expect_refusal(place, "hoodie.metadata.index.expression.enable", "true", call)
     assert "no index of that kind yet" in reason
 
 
@@ -132,7 +132,7 @@ def test_another_base_path_is_refused(place: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.metadata.record.index.enable", "true"),
+        ("hoodie.metadata.index.expression.enable", "true"),
         ("hoodie.index.type", "RECORD_LEVEL_INDEX"),
         ("hoodie.table.name", "other"),
         ("hoodie.datasource.write.recordkey.field", "ts"),

@@ -43,7 +43,6 @@ SERVICES: tuple[Rules, ...] = (
         "hoodie.metadata.record.level.index.enable hoodie.metadata.index.expression.enable "
         "hoodie.metadata.index.secondary.enable",
     ),
-    not_built("build of indexes beside writes", "hoodie.metadata.index.async"),
     tuning("hoodie.metadata.", "index.partition.stats.enable streaming.write.enabled"),
     not_built(
         "index of that kind",
@@ -58,7 +57,6 @@ SERVICES: tuple[Rules, ...] = (
         "derive.from.datatable.clean.policy dir.filter.regex file.cache.max.size.mb "
         "index.bloom.filter.column.list "
         "index.bloom.filter.file.group.count index.bloom.filter.parallelism "
-        "index.check.timeout.seconds "
         "index.column.stats.file.group.count index.column.stats.inMemory.projection.threshold "
         "index.column.stats.parallelism "
         "index.column.stats.processing.mode.override index.expression.column "

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hoodoo.inspect.doctor import Finding
     from hoodoo.inspect.files import FilesReport
     from hoodoo.inspect.history import CommitReport
+    from hoodoo.inspect.indexes import IndexReport
     from hoodoo.inspect.locks import LockReport
     from hoodoo.inspect.plans import PlanReport
     from hoodoo.inspect.timeline import InstantReport
@@ -65,6 +66,16 @@ class InspectCalls:
         from hoodoo.inspect.plans import report_plans
 
         return report_plans(self._ref)
+
+    def indexes(self) -> list[IndexReport]:
+        """The indexes of the metadata table: in use, being built, or stuck.
+
+        >>> [index.name for index in table.indexes()]
+        ['column_stats', 'files', 'partition_stats']
+        """
+        from hoodoo.inspect.indexes import report_indexes
+
+        return report_indexes(self._ref)
 
     def conflicts(self) -> list[InProgressReport]:
         """Writes in progress and pending plans: which file groups they touch, and who will lose.

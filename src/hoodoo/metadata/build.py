@@ -152,7 +152,7 @@ def open_partition(
 
 
 @dataclass(frozen=True, slots=True)
-class NewBase:
+class FileToMake:
     """A base file to be made: its path, its bytes, and what the commit says of it."""
 
     path: str
@@ -162,13 +162,13 @@ class NewBase:
 
 def make_base(
     partition: str, number: int, entries: pa.Table | None, time: InstantTime, *, created_ms: int
-) -> NewBase:
+) -> FileToMake:
     """The base file of one file group, counted from 0, with these entries."""
     name = BaseFileName(file_group_id(partition, number), _TOKEN, time, _EXTENSION)
     entries = entries if entries is not None else empty_entries(partition)
     data = encode_base(partition, entries, created_ms=created_ms, name=None)
     stat = describe_base(partition, name, entries.num_rows, len(data))
-    return NewBase(join(METADATA_TABLE, partition, str(name)), data, stat)
+    return FileToMake(join(METADATA_TABLE, partition, str(name)), data, stat)
 
 
 def list_bases(env: Env, partition: str, time: InstantTime) -> dict[int, int]:

@@ -10,7 +10,6 @@ from hoodoo.model.progress import OnProgress, count_items
 from hoodoo.table.ref import TableRef
 
 if TYPE_CHECKING:
-    from hoodoo.inspect.indexes import IndexReport
     from hoodoo.services.indexing import IndexResult
 
 Names = str | Sequence[str]
@@ -96,16 +95,6 @@ class IndexCalls:
         from hoodoo.services.index_drop import drop_index
 
         return drop_index(self._ref, *_as_names(indexes))
-
-    def indexes(self) -> list[IndexReport]:
-        """The indexes of the metadata table: in use, being built, or stuck.
-
-        >>> [index.name for index in table.indexes()]
-        ['column_stats', 'files', 'partition_stats']
-        """
-        from hoodoo.inspect.indexes import report_indexes
-
-        return report_indexes(self._ref)
 
 
 def _as_names(names: Names) -> list[str]:
