@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from hoodoo.config.metadata import METADATA_ENABLE
 from hoodoo.engine.engine import Engine
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
 from hoodoo.model.commit import OperationType
+from hoodoo.model.commit_notes import Notes, check_notes
 from hoodoo.services.calls import ServiceCalls
 from hoodoo.services.index_calls import IndexCalls
 from hoodoo.services.retention import RetentionCalls
@@ -232,35 +234,35 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
 
     # -- writes -----------------------------------------------------------------------------
 
-    def insert(self, rows: Any) -> CommitResult:
+    def insert(self, rows: Any, **notes: Unpack[Notes]) -> CommitResult:
         """Add rows; keys that are there already are not looked for."""
-        return self._write(OperationType.INSERT, rows)
+        return self._write(OperationType.INSERT, rows, notes)
 
-    def bulk_insert(self, rows: Any) -> CommitResult:
+    def bulk_insert(self, rows: Any, **notes: Unpack[Notes]) -> CommitResult:
         """Add rows as new files, leaving existing ones alone."""
-        return self._write(OperationType.BULK_INSERT, rows)
+        return self._write(OperationType.BULK_INSERT, rows, notes)
 
-    def upsert(self, rows: Any) -> CommitResult:
+    def upsert(self, rows: Any, **notes: Unpack[Notes]) -> CommitResult:
         """Update the rows whose keys are there, add the others."""
-        return self._write(OperationType.UPSERT, rows)
+        return self._write(OperationType.UPSERT, rows, notes)
 
-    def delete(self, rows_or_keys: Any) -> CommitResult:
+    def delete(self, rows_or_keys: Any, **notes: Unpack[Notes]) -> CommitResult:
         """Delete by key: rows with the key columns, or a list of keys."""
-        return self._write(OperationType.DELETE, rows_or_keys)
+        return self._write(OperationType.DELETE, rows_or_keys, notes)
 
-    def insert_overwrite(self, rows: Any) -> CommitResult:
+    def insert_overwrite(self, rows: Any, **notes: Unpack[Notes]) -> CommitResult:
         """Replace the rows of every partition that occurs in `rows`."""
-        return self._write(OperationType.INSERT_OVERWRITE, rows)
+        return self._write(OperationType.INSERT_OVERWRITE, rows, notes)
 
-    def insert_overwrite_table(self, rows: Any) -> CommitResult:
+    def insert_overwrite_table(self, rows: Any, **notes: Unpack[Notes]) -> CommitResult:
         """Replace all rows of the table."""
-        return self._write(OperationType.INSERT_OVERWRITE_TABLE, rows)
+        return self._write(OperationType.INSERT_OVERWRITE_TABLE, rows, notes)
 
-    def delete_partitions(self, partitions: Sequence[str]) -> CommitResult:
+    def delete_partitions(self, partitions: Sequence[str], **notes: Unpack[Notes]) -> CommitResult:
         """Take all rows of these partitions (paths such as `city=sf`) out."""
-        return self._write(OperationType.DELETE_PARTITION, partitions)
+        return self._write(OperationType.DELETE_PARTITION, partitions, notes)
 
-    def _write(self, operation: OperationType, rows: Any) -> CommitResult:
+    def _write(self, operation: OperationType, rows: Any, notes: Notes) -> CommitResult:
         """Rows of a Spark DataFrame are written by Spark, all others in this process.
 
         Then the services are run that are due.
@@ -269,19 +271,20 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
         from hoodoo.services.upkeep import keep_up
         from hoodoo.write.retry import run_with_retries
 
+        ref = replace(self._ref, notes=check_notes(notes))
         keep_asked_indexes(self._ref, self._engine)
         if type(rows).__module__.startswith("pyspark."):
             from hoodoo.spark.write import engine_of
             from hoodoo.spark.write import write as write_by_spark
 
             done = run_with_retries(
-                self._ref, operation, lambda ref: write_by_spark(ref, operation, rows)
+                ref, operation, lambda present: write_by_spark(present, operation, rows)
             )
             return keep_up(self._ref, engine_of(self._ref, rows), done)
         from hoodoo.write.operations import write
 
         done = run_with_retries(
-            self._ref, operation, lambda ref: write(ref, operation, rows, self._engine)
+            ref, operation, lambda present: write(present, operation, rows, self._engine)
         )
         return keep_up(self._ref, self._engine, done)
 
