@@ -1,6 +1,6 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | lookups | record-index | record-index-upserts | record-index-spark |
+python -m bench [reads | changes | lookups | record-index | record-index-upserts | record-index-spark |
 timeline | listing | metadata-listing | commits | upkeep | plans | gate | gate-s3 | markers |
 early | early-spark | clustering | services | spark ...]
 [options]
@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from bench import (
+    changes,
     commits,
     early,
     gate,
@@ -34,6 +35,7 @@ from bench.spark.options import Options, add_options, options_of
 
 BENCHES: dict[str, Callable[[Path], None]] = {
     "reads": reads.run,
+    "changes": changes.run,
     "lookups": lookups.run,
     "record-index": record_index.run,
     "record-index-upserts": record_index_upserts.run,

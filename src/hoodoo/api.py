@@ -197,6 +197,9 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
         since: str | date,
         until: str | date | None = None,
         columns: Sequence[str] | None = None,
+        filter: Any = None,
+        deletes: bool = False,
+        before: bool = False,
     ) -> pa.Table: ...
     @overload
     def changes(
@@ -206,6 +209,9 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
         since: str | date,
         until: str | date | None = None,
         columns: Sequence[str] | None = None,
+        filter: Any = None,
+        deletes: bool = False,
+        before: bool = False,
     ) -> DataFrame: ...
     def changes(
         self,
@@ -214,23 +220,36 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
         since: str | date,
         until: str | date | None = None,
         columns: Sequence[str] | None = None,
+        filter: Any = None,
+        deletes: bool = False,
+        before: bool = False,
     ) -> pa.Table | DataFrame:
-        """Rows changed after `since` (an instant or a time), up to and including `until`.
+        """Rows changed after `since` (an instant, a time, "earliest"), up to and with `until`.
 
-        A time without an offset is in the table's time zone. With a Spark session the rows come as
-        a DataFrame, without one as an Arrow table.
+            table.changes(since=first.instant, deletes=True)
+
+        Without `deletes`, the rows written, as they are at the end. With `deletes`, what became of
+        each row: a column `_change_type` says `insert`, `update_postimage` or `delete`, and
+        `before` adds the rows before updates, `update_preimage`. A time without an offset is in the
+        table's zone. With a Spark session the rows come as a DataFrame, else as an Arrow table.
         """
         begin, end = _moment(since), _moment(until)
         if begin is None:
             raise InputError("changes needs `since`")
-        names = list(columns) if columns is not None else None
+        if before and not deletes:
+            raise InputError("before=True needs deletes=True")
+        asked: dict[str, Any] = {"since": begin, "until": end, "columns": columns, "filter": filter}
         if spark is not None:
-            from hoodoo.spark.read import read_changes as read_into_spark
+            from hoodoo.spark.changes import read_changes as read_into_spark
 
-            return read_into_spark(self._ref, spark, since=begin, until=end, columns=names)
+            return read_into_spark(self._ref, spark, **asked, deletes=deletes, before=before)
+        if deletes:
+            from hoodoo.table.change_feed import read_feed, select_feed
+
+            return read_feed(select_feed(self._ref, **asked, before=before), self._engine)
         from hoodoo.table.changes import read_changes
 
-        return read_changes(self._ref, self._engine, since=begin, until=end, columns=names)
+        return read_changes(self._ref, self._engine, **asked)
 
     # -- writes -----------------------------------------------------------------------------
 

@@ -168,6 +168,25 @@ class HeadMoved(TimelineError):
         self.may_have_landed = may_have_landed
 
 
+class SnapshotCleaned(TimelineError):
+    """Files of the table as it was at a moment are gone: begin later, or from the beginning.
+
+    `oldest` is the oldest instant that changes can still be read from, if there is one; `setting`
+    the option of the cleaner that keeps more.
+    """
+
+    def __init__(self, *, moment: str, clean: str, oldest: str | None, setting: str) -> None:
+        begin = f"begin at {oldest}, the oldest instant that is left" if oldest else "begin anew"
+        super().__init__(
+            f"cannot read the table as it was at {moment}: clean {clean} deleted files of it; "
+            f'{begin}, or read everything with since="earliest"; {setting} keeps more'
+        )
+        self.moment = moment
+        self.clean = clean
+        self.oldest = oldest
+        self.setting = setting
+
+
 class WriterAlive(TimelineError):
     """Someone is at work on the instant: wait for it to end, or force it."""
 

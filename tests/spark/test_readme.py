@@ -92,6 +92,16 @@ class Side:
             return values(self.table.changes(since=self.first).to_pylist())
         return values(self.table.changes(self.spark, since=self.first).collect())
 
+    def feed(self) -> Rows:
+        """The changes, with their types in front of the keys."""
+        self.table.delete(self.frame({"a2": 0}, ts=2))
+        if self.spark is None:
+            found = self.table.changes(since=self.first, deletes=True).to_pylist()
+        else:
+            found = self.table.changes(self.spark, since=self.first, deletes=True).collect()
+        listed = [{"id": f"{row['_change_type']} {row['id']}", "v": row["v"]} for row in found]
+        return values(listed)
+
 
 def values(rows: Any) -> Rows:
     found = [(row["id"], row["v"]) for row in rows]
@@ -138,6 +148,7 @@ DOES: dict[str, Callable[[Side], Rows]] = {
     "read-optimized read": after_upsert(lambda side: side.read(mode="read_optimized")),
     "time travel": after_upsert(lambda side: side.read(as_of=side.first)),
     "incremental read": after_upsert(Side.changes),
+    "changes with deletes": after_upsert(Side.feed),
     'format("hoodoo") read and append': append_by_source_and_read,
 }
 GIVES: dict[str, Rows] = {
@@ -151,6 +162,7 @@ GIVES: dict[str, Rows] = {
     "snapshot read": {"a1": 9, "a2": 2, "b1": 3, "b2": 4},
     "time travel": FIRST,
     "incremental read": {"a1": 9, "b2": 4},
+    "changes with deletes": {"update_postimage a1": 9, "insert b2": 4, "delete a2": 2},
     'format("hoodoo") read and append': {**FIRST, "c1": 5},
 }
 # The updates of a merge-on-read table are in logs, which this read leaves out.

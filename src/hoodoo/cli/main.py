@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from hoodoo import __version__
 from hoodoo.cli import (
+    changes,
     conflicts,
     create,
     demo,
@@ -43,6 +44,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     inspect.timeline,
     inspect.files,
     inspect.scan,
+    changes.changes,
     write.write,
     plans.plans,
     conflicts.conflicts,

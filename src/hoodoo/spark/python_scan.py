@@ -5,17 +5,21 @@ from __future__ import annotations
 import heapq
 import pickle
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from hoodoo.model.files import FileSlice
+from hoodoo.model.slices import Visibility
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
 from hoodoo.spark.worker_python import check_workers
 from hoodoo.table.read import read_slice_pieces
 from hoodoo.table.read_rule import SliceRead
+
+Item = TypeVar("Item")
 
 _TASKS_PER_CORE = 4
 _TASK_BYTES = 128 * 1024 * 1024
@@ -34,19 +38,34 @@ def map_slices(
     schema: StructType | str,
 ) -> DataFrame:
     """What is told of each slice, one slice at a time in each Python worker."""
+    env, rule = reads[0].env, reads[0].rule  # what all share is packed once
+
+    def read(item: tuple[FileSlice, Visibility]) -> Iterable[pa.Table]:
+        return read_tables(SliceRead(env, item[0], rule, item[1]))
+
+    items = [(read.slice, read.visibility) for read in reads]
+    return map_items(spark, items, read, schema, sizes=[read.size_bytes for read in reads])
+
+
+def map_items(
+    spark: SparkSession,
+    items: Sequence[Item],
+    read_tables: Callable[[Item], Iterable[pa.Table]],
+    schema: StructType | str,
+    *,
+    sizes: Sequence[int],
+) -> DataFrame:
+    """What is told of each item of these sizes, one at a time in each Python worker."""
     check_workers(spark)
-    sizes = [read.slice.size_bytes for read in reads]
     loads = balance_loads(sizes, most=_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    # A task unpacks its own slices only; what all share is packed once.
-    packed = [pickle.dumps([(reads[n].slice, reads[n].visibility) for n in load]) for load in loads]
-    env, rule = reads[0].env, reads[0].rule
+    packed = [pickle.dumps([items[n] for n in load]) for load in loads]  # a task unpacks its own
 
     def run(batches: Iterable[Any]) -> Iterable[Any]:
         settle()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for slice_, visibility in pickle.loads(packed[number]):
-                    for rows in read_tables(SliceRead(env, slice_, rule, visibility)):
+                for item in pickle.loads(packed[number]):
+                    for rows in read_tables(item):
                         yield from rows.to_batches(_BATCH_ROWS)
 
     return spark.range(0, len(loads), 1, len(loads)).mapInArrow(run, schema)

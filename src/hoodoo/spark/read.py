@@ -18,7 +18,6 @@ from hoodoo.spark.native import base_files, is_reachable, partitioned_files, tel
 from hoodoo.spark.python_scan import scan_slices
 from hoodoo.spark.ready import ready_session
 from hoodoo.spark.schema import spark_schema
-from hoodoo.table.changes import select_changes
 from hoodoo.table.read import Selection, slice_reads
 from hoodoo.table.ref import TableRef
 from hoodoo.table.scan import select
@@ -39,19 +38,6 @@ def read(
         ref, columns=columns, filter=filter, as_of=as_of, mode=mode, engine=LocalEngine()
     )
     return build_frame(session, selection)
-
-
-def read_changes(
-    ref: TableRef,
-    spark: object,
-    *,
-    since: str,
-    until: str | None = None,
-    columns: list[str] | None = None,
-) -> DataFrame:
-    """The rows that changed in a window of completion times; see `table.changes`."""
-    session = ready_session(spark)
-    return build_frame(session, select_changes(ref, since=since, until=until, columns=columns))
 
 
 def build_frame(spark: SparkSession, selection: Selection) -> DataFrame:

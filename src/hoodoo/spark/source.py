@@ -16,9 +16,8 @@ from pyspark.sql.types import StructType
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError, NoSuchTable, SchemaMismatch, Unsupported
-from hoodoo.rows.filter import to_predicate
 from hoodoo.spark.schema import arrow_schema, spark_schema
-from hoodoo.spark.source_read import TableReader, add_terms
+from hoodoo.spark.source_read import TableReader
 from hoodoo.table.changes import select_changes
 from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef, open_ref
@@ -106,12 +105,7 @@ def _select_rows(ref: TableRef, about_rows: Mapping[str, str]) -> Selection:
     since, until = read_options.pop("since", None), read_options.pop("until", None)
     if since is None or read_options:
         raise InputError("changes are asked for by since, until, columns and filter")
-    selection = select_changes(ref, since=since, until=until, columns=columns)
-    if condition is None:
-        return selection
-    return replace(
-        selection, rule=add_terms(selection.rule, to_predicate(condition, selection.rule.schema))
-    )
+    return select_changes(ref, since=since, until=until, columns=columns, filter=condition)
 
 
 def _select_columns(selection: Selection, columns: StructType) -> Selection:

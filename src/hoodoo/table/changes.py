@@ -1,39 +1,34 @@
-"""Incremental reads: the rows that changed between two points of completion time."""
+"""Incremental reads: the rows that were written between two points of completion time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError, Unsupported
-from hoodoo.format import timeline as codec
-from hoodoo.format.lsm import ArchivedInstant
 from hoodoo.format.schema import COMMIT_TIME
-from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.files import FileGroupId
-from hoodoo.model.instant import InstantTime, State
-from hoodoo.model.predicate import In
+from hoodoo.model.instant import InstantTime
+from hoodoo.model.lister import Keep, everything
+from hoodoo.model.paths import PartitionPath
+from hoodoo.model.predicate import All, In, Predicate
+from hoodoo.rows.filter import expression, to_predicate
+from hoodoo.table.change_views import (
+    list_files,
+    refuse_cleaned,
+    resolve_end_schema,
+    take_view,
+)
+from hoodoo.table.change_window import Window, load_window
 from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.timeline.history import load_history
-from hoodoo.timeline.load import read_commit
-from hoodoo.timeline.timeline import Timeline
-from hoodoo.timeline.zone import parse_moment
+from hoodoo.table.snapshot import partition_pruner
 
-History = Callable[[], list[ArchivedInstant]]  # reads the archived timeline when first called
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The commits completed after `since` and no later than `until`, and what they wrote to."""
-
-    times: frozenset[InstantTime]
-    groups: frozenset[FileGroupId]
+Condition: TypeAlias = "Predicate | pc.Expression"
 
 
 def read_changes(
@@ -42,10 +37,12 @@ def read_changes(
     *,
     since: str,
     until: str | None = None,
-    columns: list[str] | None = None,
+    columns: Sequence[str] | None = None,
+    filter: Any = None,
 ) -> pa.Table:
     """Rows inserted or updated in a window, each in its version at the window's end."""
-    return select_changes(ref, since=since, until=until, columns=columns).read(engine)
+    selection = select_changes(ref, since=since, until=until, columns=columns, filter=filter)
+    return selection.read(engine)
 
 
 def select_changes(
@@ -53,94 +50,89 @@ def select_changes(
     *,
     since: str,
     until: str | None = None,
-    columns: list[str] | None = None,
+    columns: Sequence[str] | None = None,
+    filter: Any = None,
 ) -> Selection:
     """The rows inserted or updated in the window, to be read.
 
     Bounds are instants (then: when they completed) or moments on the axis of completion times;
-    `since` is excluded, `until` included. Deleted rows are not told.
+    `since` is excluded, `until` included. Deleted rows are not told: `table.change_feed` does.
     """
-    if not ref.properties.populates_meta_fields:
-        raise Unsupported("a table without meta fields does not tell which rows changed")
-    timeline = _load_gapless_timeline(ref)
-    history = cache(partial(load_history, ref.env, ref.properties.timeline))
-    begin = _parse_moment(ref, since)
-    after = _completion_moment(timeline, history, begin)
-    last = (
-        _completion_moment(timeline, history, _parse_moment(ref, until))
-        if until is not None
-        else None
-    )
-    if last is not None and last < after:
-        raise InputError(f"the window ends ({until}) before it begins ({since})")
-    archived = history() if _may_be_archived(timeline, begin) else []
-    window = _collect_window(ref, timeline, archived, after, last)
-    snapshot = take_snapshot(ref, timeline=timeline, ended_until=last)
-    time_filter = In(COMMIT_TIME, tuple(sorted(window.times)))
-    rule = read_rule(snapshot, columns=columns, filter=time_filter)
-    slices = tuple(s for s in snapshot.slices() if s.group in window.groups)
+    window = open_window(ref, since=since, until=until, columns=columns)
+    schema = resolve_end_schema(window)
+    condition = None if filter is None else to_predicate(filter, schema)
+    if window.after is None:
+        return select_end(window, schema, columns, condition)
+    touched = choose_touched(window, window.written, schema, condition)
+    files = list_files(window, keep_partitions(touched))
+    snapshot = take_view(window, files, window.last, schema)
+    refuse_cleaned(window, files, snapshot, touched)
+    rule = read_rule(snapshot, columns=columns, filter=_add_times(condition, window.times, schema))
+    slices = tuple(one for one in snapshot.slices() if one.group in touched)
     return Selection(snapshot, rule, slices)
 
 
-def _load_gapless_timeline(ref: TableRef) -> Timeline:
-    """The timeline up to a completed instant below which nothing can appear any more.
-
-    Commits appear in the order of their completion times, but a listing takes its time: it may
-    miss one that appears while it is under way, and have the next one. A second listing has all
-    that were there when the first one ended.
-    """
-    first = ref.load_timeline()
-    newest = max((instant.ended_at for instant in first.completed), default=None)
-    again = ref.load_timeline()
-    if newest is None:
-        return again.where(lambda instant: not instant.is_completed)
-    return again.where(lambda instant: not instant.is_completed or instant.ended_at <= newest)
-
-
-def _parse_moment(ref: TableRef, text: str) -> InstantTime:
-    return parse_moment(ref.env.clock, ref.properties.timeline_zone, text)
-
-
-def _completion_moment(timeline: Timeline, history: History, moment: InstantTime) -> InstantTime:
-    """When the instant of this time completed; the time itself if there is no such instant."""
-    instant = timeline.completed.find(moment)
-    if instant is not None:
-        return instant.ended_at
-    if not _may_be_archived(timeline, moment):
-        return moment
-    ends = (archived.completion_time for archived in history() if archived.requested_time == moment)
-    return next((end for end in ends if end is not None), moment)
-
-
-def _may_be_archived(timeline: Timeline, moment: InstantTime) -> bool:
-    return timeline.start is None or moment < timeline.start
-
-
-def _collect_window(
-    ref: TableRef,
-    timeline: Timeline,
-    history: list[ArchivedInstant],
-    after: InstantTime,
-    last: InstantTime | None,
+def open_window(
+    ref: TableRef, *, since: str, until: str | None, columns: Sequence[str] | None
 ) -> Window:
-    times: set[InstantTime] = set()
-    groups: set[FileGroupId] = set()
+    """The window that a caller asks for; an error if the table, or the call, allows none."""
+    if isinstance(columns, str):
+        raise InputError("columns is a list of names, not a text")
+    if not ref.properties.populates_meta_fields:
+        raise Unsupported("a table without meta fields does not tell which rows changed")
+    return load_window(ref, since=since, until=until)
 
-    def add(requested: InstantTime, metadata: CommitMetadata) -> None:
-        times.add(requested)
-        groups.update(metadata.file_groups())
 
-    for archived in history:
-        completion_time = archived.completion_time or archived.requested_time
-        if (
-            archived.action.writes_data
-            and after < completion_time
-            and (last is None or completion_time <= last)
-        ):
-            metadata = codec.decode(archived.metadata or b"", archived.action, State.COMPLETED)
-            if isinstance(metadata, CommitMetadata):
-                add(archived.requested_time, metadata)
-    for instant in timeline.commits:
-        if after < instant.ended_at and (last is None or instant.ended_at <= last):
-            add(instant.requested_time, read_commit(ref.env, ref.properties.timeline, instant))
-    return Window(frozenset(times), frozenset(groups))
+def select_end(
+    window: Window, schema: pa.Schema, columns: Sequence[str] | None, condition: Condition | None
+) -> Selection:
+    """All rows that the table has at the window's end."""
+    files = list_files(window, prune_partitions(window.ref, schema, condition))
+    snapshot = take_view(window, files, window.last, schema)
+    refuse_cleaned(window, files, snapshot, None)
+    rule = read_rule(snapshot, columns=columns, filter=condition)
+    return Selection(snapshot, rule, tuple(snapshot.slices()))
+
+
+def choose_touched(
+    window: Window, groups: frozenset[FileGroupId], schema: pa.Schema, condition: Condition | None
+) -> frozenset[FileGroupId]:
+    """Those of the groups whose partition may have rows for which a condition is true."""
+    keep = prune_partitions(window.ref, schema, condition)
+    partitions = {group.partition for group in groups}
+    kept = {partition for partition in partitions if keep(partition, whole=True)}
+    return frozenset(group for group in groups if group.partition in kept)
+
+
+def prune_partitions(ref: TableRef, schema: pa.Schema, condition: Condition | None) -> Keep:
+    """Leaves out partitions whose path says that no row of theirs can match."""
+    if condition is None or isinstance(condition, pc.Expression):
+        return everything
+    return partition_pruner(condition, ref.properties.keys, schema)
+
+
+def keep_partitions(groups: frozenset[FileGroupId]) -> Keep:
+    """Keeps the partitions of these groups."""
+    partitions = {group.partition for group in groups}
+    leading = {part for partition in partitions for part in (partition, *_leading_parts(partition))}
+
+    def keep(path: PartitionPath, *, whole: bool) -> bool:
+        return path in (partitions if whole else leading)
+
+    return keep
+
+
+def _leading_parts(partition: PartitionPath) -> list[PartitionPath]:
+    segments = partition.split("/")
+    return [PartitionPath("/".join(segments[:count])) for count in range(1, len(segments))]
+
+
+def _add_times(
+    condition: Condition | None, times: frozenset[InstantTime], schema: pa.Schema
+) -> Condition:
+    written = In(COMMIT_TIME, tuple(sorted(times)))
+    if condition is None:
+        return written
+    if isinstance(condition, pc.Expression):
+        return expression(written, schema) & condition
+    return All((condition, written))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodoo.errors import naming
 from hoodoo.format.log.blocks import BlockType
@@ -63,6 +64,20 @@ def merge_logs(task: SliceRead) -> LogChanges | None:
         pa.concat_tables(deletes).take(pa.array(-1 - last[last < 0])),
         tuple(times),
     )
+
+
+def find_logged_keys(task: SliceRead) -> pa.Array:
+    """The keys that the logs of a slice say anything about."""
+    keys = [_NO_KEYS]
+    rule = replace(task.rule, columns=(), filter=None)
+    for path, block in read_log_blocks(task):
+        with naming(path):
+            if block.type is BlockType.DELETE:
+                keys.append(merge.one_array(decode_deletes(block).column("record_key")))
+            else:
+                schema = rule.columns_to_read(merging=True)
+                keys.append(read_upserts(block, schema, rule).changes.keys)
+    return pc.unique(pa.concat_arrays(keys))
 
 
 def _find_last(batches: list[Changes]) -> merge.Numbers:

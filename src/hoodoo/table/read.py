@@ -91,16 +91,17 @@ def read_slice(task: SliceRead) -> pa.Table:
 def read_slice_pieces(task: SliceRead, *, whole: bool = False) -> Iterator[pa.Table]:
     """As `read_slice`, piece by piece: a base file is not in memory as a whole."""
     rule, columns = task.rule, task.rule.columns_to_read(merging=False)
-    condition = None if rule.filter is None else _to_expression(rule.filter, rule.schema)
-    for rows in _read_unfiltered_pieces(task, columns, whole=whole):
-        matches = rows if condition is None else _apply_filter(rows, condition)
+    condition = None if rule.filter is None else to_expression(rule.filter, rule.schema)
+    for rows in read_unfiltered_pieces(task, columns, whole=whole):
+        matches = rows if condition is None else apply_filter(rows, condition)
         if matches.num_rows:
             yield matches.select(rule.columns)
 
 
-def _read_unfiltered_pieces(
+def read_unfiltered_pieces(
     task: SliceRead, columns: pa.Schema, *, whole: bool
 ) -> Iterator[pa.Table]:
+    """Rows of these columns; row groups that cannot match the filter are left out, no rows are."""
     base = task.slice.base
     if task.slice.logs:
         yield from read_merged_pieces(task, columns, whole=whole)
@@ -112,7 +113,8 @@ def _read_unfiltered_pieces(
             yield rows
 
 
-def _to_expression(filter_: Predicate | pc.Expression, schema: pa.Schema) -> pc.Expression:
+def to_expression(filter_: Predicate | pc.Expression, schema: pa.Schema) -> pc.Expression:
+    """A filter as Arrow applies it."""
     return filter_ if isinstance(filter_, pc.Expression) else expression(filter_, schema)
 
 
@@ -121,7 +123,8 @@ def _empty_result(rule: ReadRule) -> pa.Table:
     return pa.schema([rule.schema.field(name) for name in rule.columns]).empty_table()
 
 
-def _apply_filter(rows: pa.Table, condition: pc.Expression) -> pa.Table:
+def apply_filter(rows: pa.Table, condition: pc.Expression) -> pa.Table:
+    """The rows for which a condition is true; `InputError` if it cannot be applied."""
     try:
         return rows.filter(condition)
     except (pa.ArrowException, TypeError) as error:
