@@ -1,9 +1,8 @@
 """`make bench`: figures as ratios within one run, because machines are shared and noisy.
 
-python -m bench [reads | changes | lookups | record-index | record-index-upserts | record-index-spark |
-timeline | listing | metadata-listing | commits | upkeep | plans | gate | gate-s3 | markers |
-early | early-spark | clustering | services | spark ...]
-[options]
+python -m bench [reads | changes | lookups | record-index | record-index-upserts |
+record-index-spark | timeline | listing | metadata-listing | commits | upkeep | plans | gate |
+gate-s3 | markers | early | early-spark | clustering | services | spark ...] [options]
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         create_table,
         open_table,
         register,
+        stream_to,
         upgrade_table,
     )
 
@@ -31,6 +32,7 @@ __all__ = [
     "create_table",
     "open_table",
     "register",
+    "stream_to",
     "upgrade_table",
 ]
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hoodoo.recovery.recover import Recovered
     from hoodoo.recovery.rollback import RolledBack
     from hoodoo.services.upgrade import Upgraded
+    from hoodoo.spark.stream_sink import StreamOptions, WriteBatch
     from hoodoo.write.commit import CommitResult
 
 
@@ -108,6 +109,20 @@ def register(spark: SparkSession) -> None:
     from hoodoo.spark.ready import register as make_known
 
     make_known(spark)
+
+
+def stream_to(table: Table | PathText, **how: Unpack[StreamOptions]) -> WriteBatch:
+    """A function for `foreachBatch` that writes each micro-batch of a stream exactly once.
+
+        rows.writeStream.foreachBatch(hoodoo.stream_to("/data/trips", operation="upsert"))
+
+    `app` tells the stream from others that write to the table; by default it is the id of the
+    query, which it keeps as long as it keeps its checkpoint.
+    """
+    from hoodoo.spark.stream_sink import make_batch_writer
+
+    target = table if isinstance(table, Table) else open_table(table)
+    return make_batch_writer(target, **how)
 
 
 class Table(ServiceCalls, IndexCalls, RetentionCalls):
