@@ -20,9 +20,9 @@ if TYPE_CHECKING:
         create_table,
         open_table,
         register,
-        stream_to,
         upgrade_table,
     )
+    from hoodoo.streaming import stream_to
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,6 +39,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # The interface is imported when it is first used: `import hoodoo` itself stays cheap.
+    if name == "stream_to":
+        from hoodoo.streaming import stream_to
+
+        return stream_to
     if name in __all__:
         from hoodoo import api
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from hoodoo.recovery.recover import Recovered
     from hoodoo.recovery.rollback import RolledBack
     from hoodoo.services.upgrade import Upgraded
-    from hoodoo.spark.stream_sink import StreamOptions, WriteBatch
     from hoodoo.write.commit import CommitResult
 
 
@@ -109,20 +107,6 @@ def register(spark: SparkSession) -> None:
     from hoodoo.spark.ready import register as make_known
 
     make_known(spark)
-
-
-def stream_to(table: Table | PathText, **how: Unpack[StreamOptions]) -> WriteBatch:
-    """A function for `foreachBatch` that writes each micro-batch of a stream exactly once.
-
-        rows.writeStream.foreachBatch(hoodoo.stream_to("/data/trips", operation="upsert"))
-
-    `app` tells the stream from others that write to the table; by default it is the id of the
-    query, which it keeps as long as it keeps its checkpoint.
-    """
-    from hoodoo.spark.stream_sink import make_batch_writer
-
-    target = table if isinstance(table, Table) else open_table(table)
-    return make_batch_writer(target, **how)
 
 
 class Table(ServiceCalls, IndexCalls, RetentionCalls):
@@ -297,28 +281,25 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
         return self._write(OperationType.DELETE_PARTITION, partitions, notes)
 
     def _write(self, operation: OperationType, rows: Any, notes: Notes) -> CommitResult:
-        """Rows of a Spark DataFrame are written by Spark, all others in this process.
-
-        Then the services are run that are due.
-        """
+        """Spark writes rows of its DataFrames, this process all others; then services run."""
         from hoodoo.services.index_settings import keep_asked_indexes
         from hoodoo.services.upkeep import keep_up
         from hoodoo.write.retry import run_with_retries
 
-        ref = replace(self._ref, notes=check_notes(notes))
+        mine = self._ref.with_notes(check_notes(notes))
         keep_asked_indexes(self._ref, self._engine)
         if type(rows).__module__.startswith("pyspark."):
             from hoodoo.spark.write import engine_of
             from hoodoo.spark.write import write as write_by_spark
 
             done = run_with_retries(
-                ref, operation, lambda present: write_by_spark(present, operation, rows)
+                mine, operation, lambda ref: write_by_spark(ref, operation, rows)
             )
             return keep_up(self._ref, engine_of(self._ref, rows), done)
         from hoodoo.write.operations import write
 
         done = run_with_retries(
-            ref, operation, lambda present: write(present, operation, rows, self._engine)
+            mine, operation, lambda ref: write(ref, operation, rows, self._engine)
         )
         return keep_up(self._ref, self._engine, done)
 

@@ -229,6 +229,22 @@ def test_commits_of_hudis_sink_tell_of_one_application_each(
     assert batches(north)[-1] == {"others": "6", "ours": "4", "theirs": "5"}
 
 
+def test_the_newest_commit_counts_if_hudis_batches_begin_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    north = Fleet().machine("north")
+    for number in (8, 2):
+        text = json.dumps({"app": str(number)})
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                committing.BatchGuard, "refuse_committed", lambda *_, text=text: {BATCHES_KEY: text}
+            )
+            north.table.upsert(rows(k1=number))
+    assert north.table.upsert(rows(k1=9), transaction=("app", 2)).is_skipped
+    assert not north.table.upsert(rows(k1=3), transaction=("app", 3)).is_skipped
+    assert batches(north)[-1] == {"app": "3"}
+
+
 def test_what_old_versions_of_hudi_stored_is_no_batch() -> None:
     assert decode_batches({BATCHES_KEY: '{"12":"application_1-query"}'}) == {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from hoodoo.config.check import check_options
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
@@ -64,6 +64,10 @@ class TableRef:
     def open_again(self) -> TableRef:
         """The table with its properties as they are now, whatever has changed."""
         return self._with(load_properties(self.env))
+
+    def with_notes(self, notes: CommitNotes) -> TableRef:
+        """The same for one write, whose commit says this."""
+        return replace(self, notes=notes)
 
     def _with(self, present: TableProperties) -> TableRef:
         config = self.options.over(present.raw)

@@ -45,7 +45,7 @@ class Told:
 
 def load_batches(env: Env, paths: TimelinePaths, timeline: Timeline) -> Batches:
     """The newest batch of each application, among the commits of a timeline and archived ones."""
-    return merge_batches(_until_all(_walk(env, paths, timeline)))
+    return _merge(_walk(env, paths, timeline))
 
 
 def load_new_batches(
@@ -60,7 +60,7 @@ def load_new_batches(
     if not before or not before.issubset(timeline.commits):
         return load_batches(env, paths, timeline)
     newer = timeline.where(lambda instant: instant not in before)
-    return merge_batches(_until_all(_walk_active(env, paths, newer)), known)
+    return {**known, **_merge(_walk_active(env, paths, newer))}
 
 
 def find_batch(env: Env, paths: TimelinePaths, timeline: Timeline, batch: Batch) -> Told | None:
@@ -73,15 +73,6 @@ def find_batch(env: Env, paths: TimelinePaths, timeline: Timeline, batch: Batch)
         elif number is not None or told.tells_all:
             break
     return first
-
-
-def merge_batches(commits: Iterator[Told], known: Batches | None = None) -> dict[str, int]:
-    """The newest batch of each application that any of these commits tells."""
-    newest = dict(known or {})
-    for told in commits:
-        for app, number in told.batches.items():
-            newest[app] = max(number, newest.get(app, number))
-    return newest
 
 
 def encode_batches(batches: Batches) -> dict[str, str]:
@@ -108,11 +99,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, str | int) and str(value).isascii() and str(value).isdecimal()
 
 
-def _until_all(commits: Iterator[Told]) -> Iterator[Told]:
-    for told in commits:
-        yield told
+def _merge(newest_first: Iterator[Told]) -> dict[str, int]:
+    """What the newest commit that tells of an application says of it, as Apache Hudi reads it."""
+    newest: dict[str, int] = {}
+    for told in newest_first:
+        newest = {**told.batches, **newest}
         if told.tells_all:
-            return
+            break
+    return newest
 
 
 def _walk(env: Env, paths: TimelinePaths, timeline: Timeline) -> Iterator[Told]:
