@@ -87,10 +87,10 @@ life: $(READY) ## Live through 2,000 commits with services and crashes, and draw
 	PYTHONPATH=tests$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python -m life --commits $(or $(COMMITS),2000) \
 		$(if $(ENDS),--ends,--svg docs/life.svg)
 
-soak: $(READY) ## Kill and stop colliding writers (MINUTES=10 KIND=cow|mor STORE=local|s3 LOCK= BESIDE_HUDI=1 SEED=n)
+soak: $(READY) ## Kill and stop colliding writers (MINUTES=10 KIND=cow|mor STORE=local|s3 LOCK= BESIDE_HUDI=1 INDEXES=1 SEED=n)
 	PYTHONPATH=tests$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python -m soak --seed $(SEED) \
 		--minutes $(or $(MINUTES),10) --kind $(or $(KIND),cow) --store $(or $(STORE),local) \
-		--lock $(or $(LOCK),storage) $(if $(BESIDE_HUDI),--beside-hudi)
+		--lock $(or $(LOCK),storage) $(if $(BESIDE_HUDI),--beside-hudi) $(if $(INDEXES),--indexes)
 
 bench: $(READY) ## Measure reading, opening, listing, commits, and Spark beside its peers (half an hour)
 	$(BIN)/python -m bench

@@ -67,11 +67,11 @@ def main(arguments: list[str]) -> None:
         parser.error(f"no such bench: {', '.join(sorted(unknown))}")
     benches: dict[str, Callable[[Path], None]] = {
         **BENCHES,
-        "record-index-spark": record_index_upserts.run_on_spark,
         "early-spark": partial(_early, rows=min(given.rows, CONTENDED_ROWS)),
         "clustering": partial(_clustering, rows=min(given.rows, CLUSTERED_ROWS)),
         "services": partial(_services, rows=min(given.rows, CLUSTERED_ROWS)),
         "spark": partial(_spark, options=options_of(given)),
+        "record-index-spark": partial(_record_index, options=options_of(given)),
     }
     for name in given.names or names:
         with tempfile.TemporaryDirectory(prefix="hoodoo-bench-") as folder:
@@ -98,6 +98,12 @@ def _services(folder: Path, rows: int) -> None:
 
 def _spark(folder: Path, options: Options) -> None:
     from bench.spark.run import run  # the other benches need no pyspark
+
+    run(folder, options)
+
+
+def _record_index(folder: Path, options: Options) -> None:
+    from bench.spark.record_index import run  # the same
 
     run(folder, options)
 

@@ -1,9 +1,7 @@
 """Upserts of 1 % and 10 % of 4,000,000 rows: with a record index, and with the simple index.
 
 Two tables of the same rows, copy on write: one with a record index, which the upsert asks and keeps
-current, one without a metadata table, whose data files are searched. Without Spark, or on Spark;
-first upserts are told apart. The very first one is that with the record index: it starts Spark's
-workers too. CPU seconds are those of this process, without the JVM and workers.
+current, one without a metadata table, whose data files are searched. First upserts are told apart.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import hoodoo
 from bench import record_index
@@ -30,23 +27,6 @@ Carry = Callable[[pa.Table], Any]
 def run(folder: Path) -> None:
     """Print the ratios without Spark."""
     _run(folder, "without Spark", lambda rows: rows)
-
-
-def run_on_spark(folder: Path) -> None:
-    """Print the ratios on Spark."""
-    from bench.spark.session import start  # the rest needs no pyspark
-
-    session = start(folder / "spark", configure=hoodoo.configure)
-
-    def carry(rows: pa.Table) -> Any:
-        path = folder / "rows.parquet"
-        pq.write_table(rows, path)
-        return session.read.parquet(str(path))
-
-    try:
-        _run(folder, "on Spark", carry)
-    finally:
-        session.stop()
 
 
 def _run(folder: Path, where: str, carry: Carry) -> None:

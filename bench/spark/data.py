@@ -18,6 +18,7 @@ COLUMNS = (KEY, PARTITION, ORDERING, "driver", "rider", "fare", "distance", "rec
 CITIES = ("amsterdam", "berlin", "cairo", "delhi", "essen", "florence", "geneva", "havana")
 FILES = 4
 FEW = 1_000
+TENTH = "tenth"
 LATER_MS = 10_000_000_000
 
 
@@ -43,39 +44,37 @@ def trips(ids: DataFrame, version: int = 0) -> DataFrame:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows to write are, as Parquet files: all, a tenth changed, a few changed."""
+    """Where the rows to write are, as Parquet files: all, and a share of them changed."""
 
     all: str
     tenth: str
+    hundredth: str
     few: str
 
 
 def build(spark: SparkSession, folder: Path, rows: int) -> Source:
     """Write what the sides will read."""
-    source = Source(*(str(folder / name) for name in ("all", "tenth", "few")))
+    source = Source(*(str(folder / name) for name in ("all", "tenth", "hundredth", "few")))
     ids = spark.range(0, rows, 1, FILES)
     trips(ids).write.parquet(source.all)
-    trips(ids.where(_tenth()), version=1).write.parquet(source.tenth)
-    trips(ids.where(_few(rows)), version=2).coalesce(1).write.parquet(source.few)
+    trips(ids.where(_share(TENTH, rows)), version=1).write.parquet(source.tenth)
+    for name, place in (("hundredth", source.hundredth), ("few", source.few)):
+        trips(ids.where(_share(name, rows)), version=2).coalesce(1).write.parquet(place)
     return source
 
 
-def _tenth() -> Column:
-    return F.col("id") % 10 == 3
+def _share(name: str, rows: int) -> Column:
+    """Which ids a share of the rows has."""
+    every = {TENTH: 10, "hundredth": 100, "few": rows // FEW}[name]
+    return F.col("id") % every == min(7, every // 2)
 
 
-def _few(rows: int) -> Column:
-    return F.col("id") % (rows // FEW) == 7
-
-
-def expected(
-    spark: SparkSession, rows: int, *, tenth: bool = False, few: bool = False
-) -> Sequence[int]:
-    """What the checksum must be after the load, or after one of the upserts."""
+def expected(spark: SparkSession, rows: int, share: str = "") -> Sequence[int]:
+    """What the checksum must be after the load, or after the upsert of a share."""
     ids = spark.range(0, rows, 1, FILES)
-    if not tenth and not few:
+    if not share:
         return checksum(trips(ids))
-    changed, version = (_tenth(), 1) if tenth else (_few(rows), 2)
+    changed, version = _share(share, rows), 1 if share == TENTH else 2
     return checksum(trips(ids.where(~changed)).union(trips(ids.where(changed), version)))
 
 

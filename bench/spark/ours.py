@@ -7,7 +7,11 @@ from pyspark.sql import DataFrame, SparkSession
 import hoodoo
 from bench.spark import data
 from bench.spark.session import CODEC
-from bench.spark.sides import Phases, into_noop
+from bench.spark.sides import RECORD_INDEX, Phases, into_noop
+
+OUR_RECORD_INDEX = {
+    key: value for key, value in RECORD_INDEX.items() if "partition.stats" not in key
+}
 
 
 class Hoodoo:
@@ -41,6 +45,8 @@ class Hoodoo:
         if kind.endswith("bucket"):
             options["hoodie.index.type"] = "BUCKET"
             options["hoodie.bucket.index.num.buckets"] = 1 if self._partitioned else data.FILES
+        elif kind.endswith("record"):
+            options |= OUR_RECORD_INDEX
         else:
             options["hoodie.index.type"] = "SIMPLE"
         return options

@@ -80,7 +80,8 @@ class Peer:
 class Cold:
     """Carries each request out as the first of a session, in a process that is ended after it."""
 
-    def __init__(self, scratch: Path, *, partitioned: bool) -> None:
+    def __init__(self, scratch: Path, *, partitioned: bool, name: str = "") -> None:
+        self._name = name
         self._scratch = scratch
         self._partitioned = partitioned
         self._numbers = count()
@@ -88,7 +89,7 @@ class Cold:
     def do(self, request: Request) -> Answer:
         """Start a process for it."""
         scratch = self._scratch / str(next(self._numbers))
-        peer = Peer("", [request.side], scratch, partitioned=self._partitioned)
+        peer = Peer(self._name, [request.side], scratch, partitioned=self._partitioned)
         try:
             return peer.do(request)
         finally:

@@ -20,6 +20,15 @@ from bench.spark.session import CODEC
 
 Phases = Mapping[str, float]
 
+RECORD_INDEX = {
+    "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+}
+"""Upserts find their keys by a record index; the metadata table has nothing else but a listing."""
+
 
 class Side(Protocol):
     """One way to keep a table."""
@@ -79,7 +88,7 @@ class Hudi:
     """Apache Hudi through its bundle: row writer for the load, otherwise as it comes.
 
     What does not belong to the write is switched off: cleaning, the timeline server, and (unless
-    `defaults`) the metadata table, which the other sides do not keep either.
+    `defaults`, or the index is in it) the metadata table, which the other sides do not keep either.
     """
 
     drain = staticmethod(into_noop)
@@ -136,7 +145,9 @@ class Hudi:
         }
         if bucket:
             named["hoodie.bucket.index.num.buckets"] = "1" if self._partitioned else str(data.FILES)
-        if not self._defaults:
+        if kind.endswith("record"):
+            named |= RECORD_INDEX
+        elif not self._defaults:
             named["hoodie.metadata.enable"] = "false"
         return named
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -171,8 +172,7 @@ def hold_write(
 
     Nothing else is pending on the table. It goes on at the end of the block at the latest.
     """
-    folder = place.with_name(f"{place.name}-held")
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix=f"{place.name}-held", dir=place.parent))
     settings = {**options, **validated_by(f"select hold('{folder}')", "go")}
     with ThreadPoolExecutor(1) as pool:
         end = pool.submit(hudi.write, place, rows, settings)

@@ -12,7 +12,10 @@ import pytest
 from peer_client import Peer
 from pyspark.sql import SparkSession
 from support.hudi_classes import ClassesUnavailable, HudiClasses, hudi_classes
+from support.servers import or_skip
 from support.sessions import local_session
+
+from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
 
 HERE = Path(__file__).parent
 PEERS = HERE.parents[1] / "scripts" / "peers.py"
@@ -50,6 +53,13 @@ def spark(hudi: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
     session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """A ZooKeeper for the locks of both."""
+    with or_skip(zookeeper(tmp_path_factory.mktemp("zookeeper"))) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

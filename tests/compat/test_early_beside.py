@@ -137,6 +137,7 @@ def test_we_give_way_to_hudi_and_write_after_it(
     check(hudi, tmp_path, "a 2 11", "b 2 21", "c 2 31", "d 1 40", "e 1 50")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "layout"), KINDS)
 def test_we_give_way_where_only_markers_of_hudi_tell(
     hudi: Peer, tmp_path: Path, kind: str, layout: str
@@ -239,6 +240,7 @@ def by_date(*lines: str) -> pa.Table:
     return trips(*lines).rename_columns(["id", "event_date", "ts", "fare"])
 
 
+@pytest.mark.nightly
 def test_hudi_alone_raises_false_alarms_where_partitions_have_underscores(
     hudi: Peer, tmp_path: Path
 ) -> None:
@@ -270,7 +272,8 @@ def test_hudi_alone_raises_false_alarms_where_partitions_have_underscores(
     check(hudi, tmp_path, "a 3 12", "b 2 21", "c 1 30")
 
 
-@pytest.mark.parametrize("layout", ["direct", pytest.param("batched", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_markers_of_a_finished_write_of_hudi_mean_nothing(
     hudi: Peer, tmp_path: Path, layout: str
 ) -> None:
@@ -287,7 +290,8 @@ def test_markers_of_a_finished_write_of_hudi_mean_nothing(
     check(hudi, tmp_path, "a 2 11", "b 2 21", *AFTER_FIRST[2:])
 
 
-@pytest.mark.parametrize("layout", [pytest.param("direct", marks=pytest.mark.nightly), "batched"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_dead_write_of_hudi_is_in_nobody_s_way(hudi: Peer, tmp_path: Path, layout: str) -> None:
     table = new_table(tmp_path, "cow", OUR_LOCK | NO_ROLLBACK)
     table.insert(trips(*FIRST))

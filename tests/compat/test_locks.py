@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
@@ -27,14 +27,13 @@ from peer_rows import FIRST, trips
 from support.hudi_classes import HudiClasses, JavaLock
 from support.paused_writes import pause_write
 from support.processes import until
-from support.servers import or_skip
 
 import hoodoo
 from hoodoo.concurrency.locks import hold_lock, make_lock
 from hoodoo.concurrency.zookeeper import drop_connection, find_lock_place
 from hoodoo.errors import LeaseLost, LockTimeout, WriteConflict
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
+from hoodoo.testing.zookeeper import ZooKeeperServer
 
 PREFIX = "hoodie.write.lock"
 IMPATIENT = {f"{PREFIX}.client.num_retries": "2"}
@@ -43,12 +42,6 @@ AWAY_S = 10
 THEIRS = {3, 4, 7, 8}
 IN_THE_GATE = ("replace", r"/hoodoo/head$")
 Theirs = Callable[[], JavaLock]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with or_skip(zookeeper(tmp_path_factory.mktemp("zookeeper"))) as running:
-        yield running
 
 
 def opened(place: Path, **settings: object) -> TableRef:

@@ -62,13 +62,10 @@ def make(hudi: Peer, place: Path, version: str, table_type: str) -> dict[str, st
     return options
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("version", "table_type"),
-    [
-        ("6", "MERGE_ON_READ"),
-        pytest.param("6", "COPY_ON_WRITE", marks=pytest.mark.nightly),
-        pytest.param("8", "MERGE_ON_READ", marks=pytest.mark.nightly),
-    ],
+    [("6", "MERGE_ON_READ"), ("6", "COPY_ON_WRITE"), ("8", "MERGE_ON_READ")],
 )
 def test_turn_by_turn_on_an_upgraded_table(
     hudi: Peer, tmp_path: Path, version: str, table_type: str

@@ -137,7 +137,9 @@ def test_an_index_of_an_existing_table_has_all_live_keys(tmp_path: Path, kind: s
         "version": "V1",
     }
     assert ref.properties.raw["hoodie.table.index.defs.path"] == ".hoodie/.index_defs/index.json"
-    assert list_groups(ref.env, RECORD_INDEX) == ["record-index-0000-0", "record-index-0001-0"]
+    assert list_groups(ref.env, RECORD_INDEX).ids == (
+        *("record-index-0000-0", "record-index-0001-0"),
+    )
     check_index(table, {"b", "c", "d"})
     table.recover()  # rolls the dead write back, by a handle that knew of no index
     assert open_ref(table.uri).load_timeline().find(dead) is None
@@ -253,7 +255,7 @@ def test_a_write_follows_an_index_that_is_built_anew(tmp_path: Path, kind: str) 
         build(place, groups=5)
 
     assert upsert_while(place, build_anew) == 2, "nothing was prepared yet"
-    assert len(list_groups(open_ref(str(place)).env, RECORD_INDEX)) == 5
+    assert len(list_groups(open_ref(str(place)).env, RECORD_INDEX).ids) == 5
     check_index(table, {"a", "b", "new"})
 
 

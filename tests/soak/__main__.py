@@ -41,12 +41,17 @@ def parse(arguments: list[str]) -> Setting:
     parser.add_argument("--store", choices=["local", "s3"], default="local")
     parser.add_argument("--lock", choices=["storage", "zookeeper"], default="storage")
     parser.add_argument("--beside-hudi", action="store_true", help="local disk and ZooKeeper only")
+    parser.add_argument("--indexes", action="store_true", help="build and drop indexes meanwhile")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     given = parser.parse_args(arguments)
     if given.beside_hudi and given.store != "local":
         parser.error("Apache Hudi runs on a Spark that cannot reach S3: --beside-hudi is local")
     lock = "zookeeper" if given.beside_hudi else given.lock
-    return Setting(given.minutes, given.kind, given.store, lock, given.beside_hudi, given.seed)
+    return Setting(
+        *(given.minutes, given.kind, given.store, lock, given.beside_hudi),
+        seed=given.seed,
+        indexes=given.indexes,
+    )
 
 
 if __name__ == "__main__":

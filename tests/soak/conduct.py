@@ -23,12 +23,14 @@ from processes.soundness import (
 from support.processes import Child, Children, until
 
 import hoodoo
-from hoodoo.errors import HoodooError
+from hoodoo.errors import HoodooError, PlanInProgress
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.instant import Instant
 from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.testing.fresh_indexes import find_differences
 from hoodoo.timeline.load import read_commit
 from soak.crew import STOP_S, Crew
+from soak.indexer import INDEXES
 from soak.keys import SCHEMA, is_witness, key_number, rows_of
 from soak.verdict import Findings, Rows, check_at_end, check_windows
 from soak.world import World
@@ -56,6 +58,8 @@ class Setting:
     lock: str
     beside_hudi: bool
     seed: int
+    indexes: bool = False
+    """Whether indexes are built and dropped meanwhile."""
 
 
 @dataclass
@@ -72,6 +76,8 @@ class Result:
     windows: int = 0
     excused: int = 0
     swept_s: float | None = None
+    builds: int = 0
+    """Changes of indexes that were acknowledged."""
 
     @contextmanager
     def noting(self, what: str) -> Iterator[None]:
@@ -104,10 +110,13 @@ def conduct(setting: Setting, world: World, folder: Path) -> Result:
         chance = random.Random(setting.seed)
         spec = {**common, "options": list(map(dict, world.writer_options)), "seed": setting.seed}
         crew = Crew(children, spec, table, chance, deadline_s=deadline_s)
-        strike(crew, chance, end_at, result)
+        indexer = Indexer(start, chance) if setting.indexes else None
+        strike(crew, chance, end_at, result, indexer)
+        if indexer is not None:
+            indexer.end(result)
         for told in crew.end(within_s=_END_WITHIN_S):
             result.findings.add("other", "a writer did not end well", told)
-        result.kills, result.stops = crew.kills, crew.stops
+        result.kills, result.stops = result.kills + crew.kills, result.stops + crew.stops
         for child in others:
             end(child, result)
         recover(setting, world, table, result)
@@ -119,12 +128,61 @@ def conduct(setting: Setting, world: World, folder: Path) -> Result:
     return result
 
 
-def strike(crew: Crew, chance: random.Random, end_at: float, result: Result) -> None:
-    """Kill and stop writers until the end."""
+class Indexer:
+    """The process that changes indexes: killed every ten seconds or so, stopped now and then."""
+
+    def __init__(self, start: Callable[..., Child], chance: random.Random) -> None:
+        self._start, self._chance = start, chance
+        self._children = [start("indexer", seed=chance.randrange(1 << 30))]
+        self._kill_at = time.time() + 10
+        self._resume_at: float | None = None
+
+    def strike(self, result: Result) -> None:
+        """Kill it, or stop it, if it is time for that; a stopped one goes on."""
+        child, now = self._children[-1], time.time()
+        if self._resume_at is not None:
+            if now >= self._resume_at:
+                child.resume()
+                self._resume_at = None
+        elif child.code not in (None, 0):
+            result.findings.add("other", "the indexer failed by itself", child.told())
+            self._replace()
+        elif now >= self._kill_at:
+            self._kill_at = now + self._chance.uniform(2, 18)
+            if self._chance.random() < 0.3:
+                child.stop()
+                self._resume_at = now + self._chance.uniform(4, 12)
+                result.stops += 1
+            else:
+                child.kill()
+                result.kills += 1
+                self._replace()
+
+    def end(self, result: Result) -> None:
+        """Let it finish, and count what it did."""
+        if self._resume_at is not None:
+            self._children[-1].resume()
+        end(self._children[-1], result)
+        result.builds = sum(child.journal.words().count("ack") for child in self._children)
+
+    def _replace(self) -> None:
+        self._children.append(self._start("indexer", seed=self._chance.randrange(1 << 30)))
+
+
+def strike(
+    crew: Crew,
+    chance: random.Random,
+    end_at: float,
+    result: Result,
+    indexer: Indexer | None = None,
+) -> None:
+    """Kill and stop writers, and the indexer, until the end."""
     kill_at = stop_at = time.time()
     stop_at += 5
     while (now := time.time()) < end_at:
         crew.resume_due()
+        if indexer is not None:
+            indexer.strike(result)
         for told in crew.replace_failed():
             result.findings.add("other", "a writer failed by itself", told)
         if now >= stop_at and crew.stop_one():
@@ -155,11 +213,31 @@ def include_checks(checker: Child, result: Result) -> None:
 
 def recover(setting: Setting, world: World, table: hoodoo.Table, result: Result) -> None:
     """Roll back the dead and sweep, as often as it takes until they are expired and gone."""
+    if setting.indexes:
+        finish_builds(table, result)
     with result.noting("not recovered and swept"):
         if setting.beside_hudi:
             result.swept_s = recover_beside_hudi(world, table)
         else:
             result.swept_s = recover_wholly(world.uri, world.options, within_s=_SWEPT_WITHIN_S)
+
+
+def finish_builds(table: hoodoo.Table, result: Result) -> None:
+    """Complete what indexers left half built, once they count as dead, and compare all indexes."""
+    with result.noting("an index cannot be completed"):
+
+        def is_built() -> bool:
+            table.recover()
+            try:
+                table.create_index(INDEXES)
+            except PlanInProgress:
+                return False
+            return {each.state for each in table.indexes()} == {"complete"}
+
+        until("indexes are built", is_built, within_s=_SWEPT_WITHIN_S, every_s=1.0)
+    with result.noting("indexes"):
+        differences = find_differences(table._ref)
+        assert not differences, differences
 
 
 def recover_beside_hudi(world: World, table: hoodoo.Table) -> float:

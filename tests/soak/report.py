@@ -45,6 +45,8 @@ def summary(setting: Setting, result: Result) -> str:
         f"swept {swept}",
         found,
     ]
+    if setting.indexes:
+        parts.append(f"changes of indexes {result.builds}")
     if setting.beside_hudi:
         theirs = Counter(write.outcome.value for write in result.writes if write.is_by_hudi)
         parts.append(f"Apache Hudi {dict(theirs)}, excused {result.excused}")

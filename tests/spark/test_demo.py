@@ -29,7 +29,8 @@ def test_tour_takes_every_step(tmp_path: Path) -> None:
     assert "A goes on, and commits: " in done.stdout
     assert "WriteConflict" in done.stdout
     assert re.search(r"rolled back \d{17}: 1 data file", done.stdout)
-    assert "20,001 rows by hudi-rs, 20,001 by hoodoo" in done.stdout
+    assert "20,002 rows by hudi-rs, 20,002 by hoodoo" in done.stdout
+    assert re.search(r"committed \d{17}: 1 updated, 0 inserted", done.stdout)
     assert not done.stderr.strip()
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.env import Env
@@ -31,6 +31,7 @@ from hoodoo.model.commit import (
 )
 from hoodoo.model.files import BaseFile, DataFile, LogFile, made_by, parse_data_file
 from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.metadata_table import SOLO_TIME
 from hoodoo.model.names import FileId, instant_name
 from hoodoo.model.paths import METADATA_TABLE, PartitionPath, TimelinePaths, join
 from hoodoo.model.plan import RollbackPlan, RollbackRequest
@@ -79,7 +80,7 @@ def write_delta_commit(
     logs = list(prepared)
     for partition, batch in changes.items():
         groups = list_groups(txn.env, partition)
-        logs += prepare_logs(partition, batch, groups, time, epoch=epoch).logs
+        logs += prepare_logs(partition, batch, groups.ids, time, epoch=epoch)
     _send(txn, engine or LocalEngine(threads=1), logs)
     newest = Timeline.of(states).newest_time
     completed = Instant(
@@ -265,13 +266,24 @@ def list_partition(env: Env, partition: str) -> list[DataFile]:
     return [file for file in found if file is not None]
 
 
-def list_groups(env: Env, partition: str) -> list[FileId]:
+@dataclass(frozen=True, slots=True)
+class Groups:
     """The file groups of a partition, sorted: a key's hash tells the place of its group here."""
-    groups = sorted({file.name.file_id for file in list_partition(env, partition)})
-    if not groups:
+
+    ids: tuple[FileId, ...]
+    opened_at: InstantTime
+    """The first of the instants that made them: another one if the partition was built anew."""
+
+
+def list_groups(env: Env, partition: str) -> Groups:
+    """The file groups that a partition has now. `FormatError` if it has none."""
+    files = list_partition(env, partition)
+    if not files:
         source = join(METADATA_TABLE, partition)
         raise FormatError("this part of the metadata table has no files", source=source)
-    return groups
+    opened = (made_by(file) for file in files if made_by(file).startswith(SOLO_TIME))
+    ids = tuple(sorted({file.name.file_id for file in files}))
+    return Groups(ids, min(opened, default=InstantTime("")))
 
 
 def find_logs(env: Env, time: InstantTime) -> list[str]:

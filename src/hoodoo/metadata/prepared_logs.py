@@ -24,25 +24,16 @@ class PreparedLog:
     stat: WriteStat
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedLogs:
-    """The log files of one partition; they fit it as long as it has these file groups."""
-
-    groups: Sequence[FileId]
-    logs: Sequence[PreparedLog]
-
-
 def prepare_logs(
     partition: str, batch: Batch, groups: Sequence[FileId], time: InstantTime, *, epoch: int
-) -> PreparedLogs:
+) -> list[PreparedLog]:
     """The log files of what an instant changes in a partition, one for each file group."""
     token = WriteToken(f"0-{epoch}-0")
     parts = split_by_file_group(partition, batch, len(groups))
-    logs = [
+    return [
         _prepare_log(partition, own, LogFileName(groups[number], time, 1, token))
         for number, own in parts.items()
     ]
-    return PreparedLogs(groups, logs)
 
 
 def _moment_of(time: InstantTime) -> int:

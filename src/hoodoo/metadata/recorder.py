@@ -22,14 +22,14 @@ from hoodoo.env import Env
 from hoodoo.errors import FormatError, NotFound, naming
 from hoodoo.format.index_definitions import source_fields
 from hoodoo.format.metadata.value_types import indexed_columns
-from hoodoo.metadata.delta_commits import list_groups, write_delta_commit
+from hoodoo.metadata.delta_commits import Groups, list_groups, write_delta_commit
 from hoodoo.metadata.file_changes import changes_of_commit
 from hoodoo.metadata.file_facts import FileFacts, gather_facts, written_files
 from hoodoo.metadata.key_changes import KeyChanges, record_index_changes
 from hoodoo.metadata.lister import MetadataLister
 from hoodoo.metadata.merge import Batch
 from hoodoo.metadata.metadata_table import load_metadata_properties, open_metadata_table
-from hoodoo.metadata.prepared_logs import PreparedLog, PreparedLogs, prepare_logs
+from hoodoo.metadata.prepared_logs import PreparedLog, prepare_logs
 from hoodoo.metadata.table_changes import (
     IndexedColumns,
     clean_changes,
@@ -45,7 +45,6 @@ from hoodoo.model.metadata_table import (
     PARTITION_STATS,
     RECORD_INDEX,
 )
-from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath, TimelinePaths
 from hoodoo.model.stats import WriteStat
 from hoodoo.model.table import TableProperties
@@ -89,7 +88,8 @@ class Recorder:
     _columns: IndexedColumns | None = None
     _facts: dict[tuple[bool, bool], FileFacts] = field(default_factory=dict)
     _keys: Batch | None = None
-    _logs: dict[str, PreparedLogs] = field(default_factory=dict)
+    _logs: dict[str, tuple[Groups, Sequence[PreparedLog]]] = field(default_factory=dict)
+    """Of each index, the log files, and the file groups that they are for."""
     _rounds: int = 3
     """How often the gate may be left to have something prepared."""
 
@@ -131,7 +131,7 @@ class Recorder:
         prepared: list[PreparedLog] = []
         for partition in indexes:
             logs = self._prepare_logs(properties, partitions, partition, groups[partition], time)
-            prepared += logs.logs
+            prepared += logs
         changes = {FILES: changes_of_commit(commit)} if FILES in partitions else {}
         self._write(txn, time, changes, partitions, prepared)
 
@@ -185,22 +185,26 @@ class Recorder:
             engine=request_threads(self.engine),
         )
 
-    def _is_prepared(self, partition: str, groups: Sequence[FileId]) -> bool:
+    def _is_prepared(self, partition: str, groups: Groups) -> bool:
         """Whether log files are made for these file groups: an index may be built anew."""
-        return partition in self._logs and self._logs[partition].groups == groups
+        return partition in self._logs and self._logs[partition][0] == groups
 
     def _prepare_logs(
         self,
         properties: TableProperties,
         partitions: frozenset[str],
         partition: str,
-        groups: Sequence[FileId],
+        groups: Groups,
         time: InstantTime,
-    ) -> PreparedLogs:
+    ) -> Sequence[PreparedLog]:
         if not self._is_prepared(partition, groups):
+            if partition in self._logs and partition in _WITH_RANGES:  # maybe of other columns now
+                self._columns = None
+                self._facts.clear()
             batch = self._make_changes(properties, partitions, partition, time)
-            self._logs[partition] = prepare_logs(partition, batch, groups, time, epoch=self.epoch)
-        return self._logs[partition]
+            logs = prepare_logs(partition, batch, groups.ids, time, epoch=self.epoch)
+            self._logs[partition] = (groups, logs)
+        return self._logs[partition][1]
 
     def _make_changes(
         self,

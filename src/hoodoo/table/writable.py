@@ -47,7 +47,8 @@ def refuse_unwritable(ref: TableRef) -> None:
     if unknown:
         raise Unsupported(
             f"the table has indexes that hoodoo does not write yet ({', '.join(unknown)}), and a "
-            "commit that skips them would make them wrong; drop them with Apache Hudi (DROP INDEX)"
+            "commit that skips them would make them wrong; drop them with `hoodoo index drop`, or "
+            "with Apache Hudi (DROP INDEX)"
         )
     if metadata and not ref.env.storage.exists(METADATA_PROPERTIES):
         raise Unsupported(

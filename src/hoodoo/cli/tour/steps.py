@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hoodoo.api import open_table
 from hoodoo.cli.conflicts import print_conflicts
+from hoodoo.cli.tour.build_index import build_index
 from hoodoo.cli.tour.checkpoint import Checkpoint, report_at
 from hoodoo.cli.tour.executor import DONE_BEFORE
 from hoodoo.cli.tour.paused_writer import BEGUN, WRITTEN, PausedWriter
@@ -327,6 +328,13 @@ STEPS = (
         "`hoodoo upkeep`. Here its executor is killed by SIGKILL. The next one adopts the files "
         "that were finished, and makes only the others.",
         _resume,
+    ),
+    Step(
+        "An index is built while a writer runs",
+        "A record index tells the file group of each key, so that upserts search no files. It is "
+        "built while a writer is in the middle of its write; neither waits for the other, and the "
+        "writer adds its row to the index when it commits.",
+        build_index,
     ),
     Step(
         "Another engine reads it",
