@@ -35,6 +35,7 @@ LAYERS = (
     ("services",),
     ("inspect", "spark"),
     ("api",),
+    ("streaming",),
     ("cli", "console"),
 )
 RANK = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folders}

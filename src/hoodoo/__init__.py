@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         upgrade_table,
     )
     from hoodoo.cli.progress import show_progress
+    from hoodoo.streaming import stream_to
 
 __version__ = "0.1.0"
 __all__ = [
@@ -111,6 +112,7 @@ __all__ = [
     "open_table",
     "register",
     "show_progress",
+    "stream_to",
     "upgrade_table",
 ]
 
@@ -121,6 +123,10 @@ def __getattr__(name: str) -> Any:
         from hoodoo.cli.progress import show_progress
 
         return show_progress
+    if name == "stream_to":
+        from hoodoo.streaming import stream_to
+
+        return stream_to
     if name in __all__:
         from hoodoo import api
 

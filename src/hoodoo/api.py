@@ -13,6 +13,7 @@ from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError, TableExists
 from hoodoo.inspect.calls import InspectCalls
 from hoodoo.model.commit import OperationType
+from hoodoo.model.commit_notes import Notes, check_notes
 from hoodoo.model.progress import OnProgress
 from hoodoo.recovery.calls import RecoveryCalls
 from hoodoo.services.calls import ServiceCalls
@@ -21,6 +22,7 @@ from hoodoo.services.retention import RetentionCalls
 from hoodoo.storage.uri import PathText, path_text
 from hoodoo.table.calls import ReadCalls, moment_text
 from hoodoo.table.ref import TableRef, open_ref
+from hoodoo.write.calls import WriteCalls
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,7 +142,9 @@ def register(spark: SparkSession) -> None:
     make_known(spark)
 
 
-class Table(ReadCalls, InspectCalls, RecoveryCalls, ServiceCalls, IndexCalls, RetentionCalls):
+class Table(
+    ReadCalls, WriteCalls, InspectCalls, RecoveryCalls, ServiceCalls, IndexCalls, RetentionCalls
+):
     """A table: read it, write it, look into it.
 
     >>> table = hoodoo.open_table("trips")
@@ -266,101 +270,22 @@ class Table(ReadCalls, InspectCalls, RecoveryCalls, ServiceCalls, IndexCalls, Re
 
     # -- writes -----------------------------------------------------------------------------
 
-    def insert(self, rows: Any, *, progress: OnProgress | None = None) -> CommitResult:
-        """Add rows; keys that are there already are not looked for.
-
-        `rows` of this and the other writes are a pandas, polars or Spark frame, a pyarrow.Table,
-        RecordBatch or RecordBatchReader, anything with `__arrow_c_stream__`, or a list of dicts.
-        A pandas index is a column if it has a name. Times in nanoseconds are cast to microseconds
-        if nothing is lost. `progress` is told of each phase, and of the files done in it.
-
-            >>> table.insert([{"id": 4, "city": "sf", "fare": 8.4, "ts": 2}]).stats.inserted
-            1
-        """
-        return self._write(OperationType.INSERT, rows, progress)
-
-    def bulk_insert(self, rows: Any, *, progress: OnProgress | None = None) -> CommitResult:
-        """Add rows as new files, leaving existing ones alone. Arguments as of `insert`.
-
-        >>> table.bulk_insert(pa.Table.from_pylist(rows)).stats.files
-        2
-        """
-        return self._write(OperationType.BULK_INSERT, rows, progress)
-
-    def upsert(self, rows: Any, *, progress: OnProgress | None = None) -> CommitResult:
-        """Update the rows whose keys are there, add the others. Arguments as of `insert`.
-
-        >>> day = pd.DataFrame({"id": [1, 5], "city": "sf", "fare": [25.0, 9.5], "ts": 2})
-        >>> stats = table.upsert(day, progress=print).stats  # doctest: +ELLIPSIS
-        Progress(phase='prepare', done=0, total=None)
-        ...
-        Progress(phase='commit', done=1, total=1)
-        >>> stats.updated, stats.inserted
-        (1, 1)
-        """
-        return self._write(OperationType.UPSERT, rows, progress)
-
-    def delete(self, rows_or_keys: Any, *, progress: OnProgress | None = None) -> CommitResult:
-        """Delete by key: rows with the key columns, or a list or series of keys.
-
-        With the partition columns beside the keys only those partitions are searched.
-
-            >>> table.delete([2]).stats.deleted
-            1
-            >>> table.delete([{"id": 3, "city": "oslo"}]).stats.deleted
-            1
-        """
-        return self._write(OperationType.DELETE, rows_or_keys, progress)
-
-    def insert_overwrite(self, rows: Any, *, progress: OnProgress | None = None) -> CommitResult:
-        """Replace the rows of every partition that occurs in `rows`. Arguments as of `insert`.
-
-        >>> done = table.insert_overwrite([{"id": 9, "city": "sf", "fare": 1.0, "ts": 3}])
-        >>> sorted(table.to_arrow(columns=["id"])["id"].to_pylist())
-        [3, 9]
-        """
-        return self._write(OperationType.INSERT_OVERWRITE, rows, progress)
-
-    def insert_overwrite_table(
-        self, rows: Any, *, progress: OnProgress | None = None
-    ) -> CommitResult:
-        """Replace all rows of the table. Arguments as of `insert`.
-
-        >>> done = table.insert_overwrite_table(rows[:1])
-        >>> table.count()
-        1
-        """
-        return self._write(OperationType.INSERT_OVERWRITE_TABLE, rows, progress)
-
-    def delete_partitions(
-        self, partitions: Sequence[str], *, progress: OnProgress | None = None
-    ) -> CommitResult:
-        """Take all rows of these partitions (paths such as `city=sf`) out.
-
-        >>> done = table.delete_partitions(["city=sf"])
-        >>> table.count()
-        1
-        """
-        return self._write(OperationType.DELETE_PARTITION, partitions, progress)
-
     def _write(
-        self, operation: OperationType, rows: Any, progress: OnProgress | None
+        self, operation: OperationType, rows: Any, progress: OnProgress | None, notes: Notes
     ) -> CommitResult:
-        """Rows of a Spark DataFrame are written by Spark, all others in this process.
-
-        Then the services are run that are due.
-        """
+        """Spark writes rows of its DataFrames, this process all others; then services run."""
         from hoodoo.services.index_settings import keep_asked_indexes
         from hoodoo.services.upkeep import keep_up
         from hoodoo.write.retry import run_with_retries
 
+        mine = self._ref.with_notes(check_notes(notes))
         keep_asked_indexes(self._ref, self._engine)
         if type(rows).__module__.startswith("pyspark."):
             from hoodoo.spark.write import engine_of
             from hoodoo.spark.write import write as write_by_spark
 
             done = run_with_retries(
-                self._ref, operation, lambda ref: write_by_spark(ref, operation, rows, progress)
+                mine, operation, lambda ref: write_by_spark(ref, operation, rows, progress)
             )
             return keep_up(self._ref, engine_of(self._ref, rows), done, progress)
         from hoodoo.write.incoming import read_input
@@ -368,7 +293,7 @@ class Table(ReadCalls, InspectCalls, RecoveryCalls, ServiceCalls, IndexCalls, Re
 
         given = read_input(self._ref, operation, rows)  # once: a stream cannot be read again
         done = run_with_retries(
-            self._ref, operation, lambda ref: write(ref, operation, given, self._engine, progress)
+            mine, operation, lambda ref: write(ref, operation, given, self._engine, progress)
         )
         return keep_up(self._ref, self._engine, done, progress)
 

@@ -94,6 +94,8 @@ def keep_up(
     ref: TableRef, engine: Engine, done: CommitResult, on_progress: OnProgress | None = None
 ) -> CommitResult:
     """Run what is due after this commit; its timings then tell how long that took."""
+    if done.is_skipped:
+        return done
     started = ref.env.clock.monotonic()
     if not upkeep_after(ref, engine, lambda service: count_items(service, on_progress)):
         return done

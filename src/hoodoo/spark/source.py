@@ -11,24 +11,31 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError, NoSuchTable, SchemaMismatch, Unsupported
 from hoodoo.spark.schema import arrow_schema, spark_schema
 from hoodoo.spark.source_read import TableReader
+from hoodoo.spark.stream_source import MAX_COMMITS, follow_changes
 from hoodoo.table.changes import select_changes
 from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.table.scan import select
 
-_ABOUT_ROWS = ("as_of", "mode", "columns", "filter", "since", "until")
+_ABOUT_ROWS = ("as_of", "mode", "columns", "filter", "since", "until", MAX_COMMITS)
 _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class TableSource(DataSource):
-    """Tables of hoodoo: `spark.read.format("hoodoo")`, `df.write.format("hoodoo")`."""
+    """Tables of hoodoo: `spark.read`, `spark.readStream` and `df.write` with `format("hoodoo")`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -40,12 +47,14 @@ class TableSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns that the options ask for, or all, meta columns included."""
-        selection = _select_rows(*_open_table(self.options))
+        selection = _select_rows(*_open_table(self.options))  # a stream begins like a batch
         self._selection = replace(selection, snapshot=replace(selection.snapshot, groups=()))
         return spark_schema(selection.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`, which are those of `schema()` or named by the user."""
+        if MAX_COMMITS in self.options:
+            raise InputError(f"option {MAX_COMMITS!r} is for spark.readStream")
         source_selection = self._selection or _select_rows(*_open_table(self.options))
         self._selection = None  # from here on the source only travels along with each task
         selection, declared = _select_columns(source_selection, schema), arrow_schema(schema)
@@ -54,6 +63,23 @@ class TableSource(DataSource):
 
             return PushingReader(selection, declared)
         return TableReader(selection, declared)
+
+    def streamReader(  # noqa: N802  # the name is Spark's
+        self, schema: StructType
+    ) -> DataSourceStreamReader:
+        """Follows the table by completion time."""
+        self._selection = None
+        ref, about_rows = _open_table(self.options)
+        return follow_changes(ref, about_rows, schema, _select_columns)
+
+    def streamWriter(  # noqa: N802  # the name is Spark's
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """There is none: Spark would hand it rows without a DataFrame, which upserts need."""
+        raise Unsupported(
+            "writeStream.format is not for this source: use "
+            'writeStream.foreachBatch(hoodoo.stream_to(path, operation="upsert"))'
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Begins a bulk insert."""
@@ -89,7 +115,7 @@ def _open_table(options: Mapping[str, str]) -> tuple[TableRef, dict[str, str]]:
 
 
 def _select_rows(ref: TableRef, about_rows: Mapping[str, str]) -> Selection:
-    read_options = dict(about_rows)
+    read_options = {name: text for name, text in about_rows.items() if name != MAX_COMMITS}
     names = read_options.pop("columns", None)
     columns = None if names is None else [name.strip() for name in names.split(",")]
     if "since" not in read_options and "until" not in read_options:

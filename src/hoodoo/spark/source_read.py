@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from hoodoo.spark.python_scan import balance_loads
 from hoodoo.spark.schema import to_spark
 from hoodoo.spark.worker import settle
 from hoodoo.table.read import Selection, read_slice_pieces, slice_reads
-from hoodoo.table.read_rule import ReadRule
+from hoodoo.table.read_rule import ReadRule, SliceRead
 
 _MOST_TASKS = 256
 
@@ -39,14 +39,19 @@ class TableReader(DataSourceReader):
 
         Where there is nothing to read Spark gives None, or from 4.3 on a partition with None in it.
         """
-        settle()
-        for task in (partition and partition.value) or ():
-            for rows in read_slice_pieces(task):
-                yield from _cast_to_declared(to_spark(rows), self._declared).to_batches()
+        return read_load((partition and partition.value) or (), self._declared)
 
     def __getstate__(self) -> dict[str, Any]:
         # A task learns from its partition what to read.
         return {"_declared": self._declared}
+
+
+def read_load(reads: Sequence[SliceRead], declared: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of some slices, in the schema that Spark expects."""
+    settle()
+    for read in reads:
+        for rows in read_slice_pieces(read):
+            yield from _cast_to_declared(to_spark(rows), declared).to_batches()
 
 
 def _cast_to_declared(rows: pa.Table, declared: pa.Schema) -> pa.Table:

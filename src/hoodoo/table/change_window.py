@@ -65,9 +65,9 @@ def load_window(ref: TableRef, *, since: str, until: str | None) -> Window:
 
     `since` is excluded, `until` included; `since` may be "earliest".
     """
-    timeline = _load_gapless_timeline(ref)
-    after = None if since.strip().lower() == EARLIEST else _find_completion(ref, timeline, since)
-    last = None if until is None else _find_completion(ref, timeline, until)
+    timeline = load_gapless_timeline(ref)
+    after = None if since.strip().lower() == EARLIEST else find_completion(ref, timeline, since)
+    last = None if until is None else find_completion(ref, timeline, until)
     if last is not None and after is not None and last < after:
         raise InputError(f"the window ends ({until}) before it begins ({since})")
     begin = last if after is None else after
@@ -87,7 +87,7 @@ def ended_at(archived: ArchivedInstant) -> InstantTime:
     return archived.completion_time or archived.requested_time
 
 
-def _load_gapless_timeline(ref: TableRef) -> Timeline:
+def load_gapless_timeline(ref: TableRef) -> Timeline:
     """The timeline up to a completed instant below which nothing can appear any more.
 
     Commits appear in the order of their completion times, but a listing takes its time: it may
@@ -102,7 +102,7 @@ def _load_gapless_timeline(ref: TableRef) -> Timeline:
     return again.where(lambda instant: not instant.is_completed or instant.ended_at <= newest)
 
 
-def _find_completion(ref: TableRef, timeline: Timeline, text: str) -> InstantTime:
+def find_completion(ref: TableRef, timeline: Timeline, text: str) -> InstantTime:
     """When the instant of this time completed; the time itself if there is no such instant."""
     moment = parse_moment(ref.env.clock, ref.properties.timeline_zone, text)
     instant = timeline.completed.find(moment)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from hoodoo.config.check import check_options
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from hoodoo.config.resolve import Config, split_options
 from hoodoo.env import Env
 from hoodoo.errors import TableChanged
+from hoodoo.model.commit_notes import CommitNotes
 from hoodoo.model.table import TableProperties
 from hoodoo.table.properties import load_properties
 from hoodoo.timeline.load import load_timeline
@@ -28,6 +29,8 @@ class TableRef:
     config: Config
     options: Config = field(default_factory=Config)
     """What the caller set; `config` has the table's own settings below that."""
+    notes: CommitNotes = field(default_factory=CommitNotes)
+    """What the caller has the commit of a write say; a write has a `TableRef` of its own."""
 
     @property
     def uri(self) -> str:
@@ -62,8 +65,13 @@ class TableRef:
         """The table with its properties as they are now, whatever has changed."""
         return self._with(load_properties(self.env))
 
+    def with_notes(self, notes: CommitNotes) -> TableRef:
+        """The same for one write, whose commit says this."""
+        return replace(self, notes=notes)
+
     def _with(self, present: TableProperties) -> TableRef:
-        return TableRef(self.env, present, self.options.over(present.raw), self.options)
+        config = self.options.over(present.raw)
+        return TableRef(self.env, present, config, self.options, self.notes)
 
 
 def open_ref(

@@ -20,6 +20,7 @@ from hoodoo.model.stats import WriteStat, by_partition
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
 from hoodoo.write.assignment import Assignment
+from hoodoo.write.batch_guard import BatchGuard
 from hoodoo.write.begin import BegunWrite, check_conflicts, conflict_strategy
 from hoodoo.write.index_keys import read_commit_keys
 from hoodoo.write.key_guard import KeyGuard, LookOutside
@@ -51,12 +52,14 @@ class WriteTotals:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """A write that is committed."""
+    """A write that is committed; one that is skipped tells of the commit that has its batch."""
 
     instant: InstantTime
     completion_time: InstantTime
     stats: WriteTotals
     timings: Mapping[str, float]
+    is_skipped: bool = False
+    """Whether nothing was written, as the batch was committed already."""
 
 
 def commit(
@@ -70,10 +73,12 @@ def commit(
     """Publish a write through the gate.
 
     Keys that others may have inserted meanwhile are looked for outside the lock, and inside it
-    only if others do not stop to come. So is what an index needs that came meanwhile.
+    only if others do not stop to come. So is what an index needs that came meanwhile. Raises
+    `BatchCommitted` for a batch that is committed already.
 
     Order: what the metadata table needs to know of the files; that of `gate.publish`; inside it,
-    properties, conflicts, schema and new keys are checked, then the metadata table is written.
+    properties, batch, conflicts, schema and new keys are checked, then the metadata table is
+    written.
     Crash: before the head is taken nothing is visible; after it the write is committed.
     """
     assignment, mine = begun.assignment, begun.assignment.describe_result(begun.time, stats)
@@ -89,15 +94,17 @@ def commit(
         ),
     )
     recorder.prepare(ref.properties, begun.time)
+    batches = BatchGuard(ref)
 
     others: list[Other] = []
 
     def prepare_metadata() -> CommitMetadata:
         present = _refuse_changed(ref)
+        batch = batches.refuse_committed(txn)  # first: who lost to its own batch has no conflict
         others[:] = check_conflicts(txn, ref, mine, planned_on=assignment.snapshot.timeline)
         schema = rebase_schema(mine, schema_json, others, planned_on=planned_schema)
         guard.refuse_collisions(others)
-        metadata = _metadata(ref, begun, stats, schema)
+        metadata = _metadata(ref, begun, stats, schema, batch)
         recorder.record_commit(txn, present.properties, begun.time, metadata)
         return metadata
 
@@ -139,10 +146,19 @@ def _planned_schema_json(ref: TableRef, assignment: Assignment) -> str | None:
 
 
 def _metadata(
-    ref: TableRef, begun: BegunWrite, stats: Sequence[WriteStat], schema_json: str
+    ref: TableRef,
+    begun: BegunWrite,
+    stats: Sequence[WriteStat],
+    schema_json: str,
+    batch: Mapping[str, str],
 ) -> CommitMetadata:
     write_stats = by_partition(stats)
-    extra = {SCHEMA_KEY: schema_json, WRITER_KEY: str(ref.env.ids.process())}
+    extra = {
+        **ref.notes.metadata,
+        SCHEMA_KEY: schema_json,
+        WRITER_KEY: str(ref.env.ids.process()),
+        **batch,
+    }
     operation = begun.assignment.operation
     if begun.replaces:
         return ReplaceCommitMetadata(

@@ -13,8 +13,10 @@ from hoodoo.recovery.recover import recover_before_write
 from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
+from hoodoo.timeline.batches import find_batch
+from hoodoo.write.batch_guard import BatchCommitted
 from hoodoo.write.begin import conflict_strategy
-from hoodoo.write.commit import CommitResult
+from hoodoo.write.commit import CommitResult, WriteTotals
 
 log = logging.getLogger("hoodoo.write")
 
@@ -26,25 +28,64 @@ _LONGEST_LOOK_S = 5.0
 def run_with_retries(
     ref: TableRef, operation: OperationType, write: Callable[[TableRef], CommitResult]
 ) -> CommitResult:
-    """Do a write on the table as it is now; each retry plans anew on the table as it is then."""
+    """Do a write on the table as it is now; each retry plans anew on the table as it is then.
+
+    A write whose batch is committed already, or by another meanwhile, is skipped.
+    """
     refuse_options(ref.options, ref.properties, ref.uri, operation)
     retries, retry = ref.config.get(CONFLICT_RETRIES), 0
     present = reopen_for_writing(ref)
     recover_before_write(present)
+    skipped = _load_skipped(ref)  # to save the work; the gate decides
+    if skipped is not None:
+        return skipped
     while True:
         try:
             return write(present)
+        except BatchCommitted:
+            skipped = _load_skipped(ref)
+            if skipped is not None:
+                return skipped
+            # The commit that had the batch was taken back since.
         except WriteConflict as conflict:
+            skipped = _skip_if_lost_to_same_batch(ref, conflict)
+            if skipped is not None:
+                return skipped
             if retry == retries:
                 raise
             retry += 1
             log.info("conflict retry=%d of=%d reason=%s", retry, retries, conflict)
             if isinstance(conflict, EarlyConflict):
                 _wait_for(ref, conflict.others)
-        pause_s = min(_FIRST_PAUSE_S * 2 ** (retry - 1), _LONGEST_PAUSE_S)
+        pause_s = min(_FIRST_PAUSE_S * 2 ** max(retry - 1, 0), _LONGEST_PAUSE_S)
         # Those who met must not meet again.
         ref.env.clock.sleep(pause_s * (0.5 + ref.env.ids.jitter()))
         present = reopen_for_writing(ref)
+
+
+def _load_skipped(ref: TableRef) -> CommitResult | None:
+    """The commit that has the batch of this write; None if the write is to be done.
+
+    Later batches of the application stand for earlier ones: its numbers only grow.
+    """
+    batch = ref.notes.batch
+    if batch is None:
+        return None
+    told = find_batch(ref.env, ref.properties.timeline, ref.load_timeline(), batch)
+    if told is None:
+        return None
+    log.info("skipped app=%s batch=%d time=%s", batch.app, batch.number, told.requested_time)
+    totals = WriteTotals.of([stat for _, stat in told.metadata.stats()])
+    return CommitResult(told.requested_time, told.completion_time, totals, {}, is_skipped=True)
+
+
+def _skip_if_lost_to_same_batch(ref: TableRef, conflict: WriteConflict) -> CommitResult | None:
+    """The commit of the same batch, if that is what the write is in conflict with."""
+    if ref.notes.batch is None:
+        return None
+    if isinstance(conflict, EarlyConflict):
+        _wait_for(ref, conflict.others)  # only when it has ended it is known what it was
+    return _load_skipped(ref)
 
 
 def _wait_for(ref: TableRef, others: Collection[str]) -> None:
