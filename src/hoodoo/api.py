@@ -15,6 +15,7 @@ from hoodoo.model.commit import OperationType
 from hoodoo.services.calls import ServiceCalls
 from hoodoo.services.index_calls import IndexCalls
 from hoodoo.services.retention import RetentionCalls
+from hoodoo.spark.change_calls import ChangeCalls
 from hoodoo.storage.uri import PathText, path_text
 from hoodoo.table.ref import TableRef, open_ref
 
@@ -108,7 +109,7 @@ def register(spark: SparkSession) -> None:
     make_known(spark)
 
 
-class Table(ServiceCalls, IndexCalls, RetentionCalls):
+class Table(ChangeCalls, ServiceCalls, IndexCalls, RetentionCalls):
     """A table: read it, write it, look into it."""
 
     def __init__(self, ref: TableRef, engine: Engine | None = None) -> None:
@@ -243,10 +244,6 @@ class Table(ServiceCalls, IndexCalls, RetentionCalls):
     def upsert(self, rows: Any) -> CommitResult:
         """Update the rows whose keys are there, add the others."""
         return self._write(OperationType.UPSERT, rows)
-
-    def delete(self, rows_or_keys: Any) -> CommitResult:
-        """Delete by key: rows with the key columns, or a list of keys."""
-        return self._write(OperationType.DELETE, rows_or_keys)
 
     def insert_overwrite(self, rows: Any) -> CommitResult:
         """Replace the rows of every partition that occurs in `rows`."""
