@@ -9,9 +9,11 @@ holds is an `InputError` that names it.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +21,10 @@ import pyarrow.acero as acero
 import pyarrow.compute as pc
 
 from hoodoo.errors import InputError
+from hoodoo.rows.keys import field_type
 
-Resolve = Callable[[str], pc.Expression]
-"""The column that a name of an expression means; an `InputError` if there is none."""
+Resolve = Callable[[str], tuple[pc.Expression, pa.DataType]]
+"""The column that a name of an expression means, and its type; an `InputError` if there is none."""
 
 
 def _concat(*texts: pc.Expression) -> pc.Expression:
@@ -47,38 +50,44 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _MAX_DEPTH = 100
-_COMPARISONS: Mapping[str, Callable[[Any, Any], pc.Expression]] = {
-    "=": lambda a, b: a == b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<>": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
 def parse_expression(text: str, resolve: Resolve) -> pc.Expression:
-    """Read an expression; `InputError` says where it fails."""
-    return _Parser(text, resolve).parse()
+    """Read an expression; `InputError` says where it fails.
+
+    Numbers are decimals where a column is one: sums of theirs are exact.
+    """
+    parser = _Parser(text, resolve)
+    expression = parser.parse()
+    return _Parser(text, resolve, exact=True).parse() if parser.has_decimals else expression
 
 
 def columns_by_name(schema: pa.Schema) -> Resolve:
     """Names mean the columns of a schema; dots reach into structs."""
 
-    def resolve(name: str) -> pc.Expression:
+    def resolve(name: str) -> tuple[pc.Expression, pa.DataType]:
         return column_of(schema, name, prefix="")
 
     return resolve
 
 
-def column_of(schema: pa.Schema, name: str, *, prefix: str) -> pc.Expression:
-    """A column of a table whose columns have these names behind a prefix."""
-    root, *inner = [name] if name in schema.names else name.split(".")
-    if root not in schema.names:
+def column_of(schema: pa.Schema, name: str, *, prefix: str) -> tuple[pc.Expression, pa.DataType]:
+    """A column of a table whose columns have these names behind a prefix, and its type."""
+    kind = field_type(schema, name)
+    if kind is None:
         raise InputError(f"unknown column {name!r}; there are {schema.names}")
-    return pc.field(prefix + root, *inner) if inner else pc.field(prefix + root)
+    root, *inner = [name] if name in schema.names else name.split(".")
+    return pc.field(prefix + root, *inner) if inner else pc.field(prefix + root), kind
 
 
 def evaluate(rows: pa.Table, expressions: Mapping[str, pc.Expression]) -> pa.Table:
@@ -118,7 +127,11 @@ def cast_values(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 def repeat_value(value: Any, field: pa.Field, count: int) -> pa.ChunkedArray:
     """A Python value as a column of its type."""
     try:
-        one = pa.array([value], field.type)
+        if isinstance(value, bool) and not pa.types.is_boolean(field.type):
+            raise TypeError  # Arrow would take it for a number
+        # Arrow rounds a number that it is given together with a type.
+        is_float = isinstance(value, float)
+        one = pa.array([value]).cast(field.type) if is_float else pa.array([value], field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise InputError(f"{value!r} does not fit column {field.name} of {field.type}") from None
     return pa.chunked_array([one.take(pa.array([0] * count, pa.int64()))], field.type)
@@ -131,8 +144,10 @@ def _first_line(error: Exception) -> str:
 class _Parser:
     """Recursive descent over: or > and > not > comparison > + - || > * / > sign > value."""
 
-    def __init__(self, text: str, resolve: Resolve) -> None:
-        self._text, self._resolve = text, resolve
+    def __init__(self, text: str, resolve: Resolve, *, exact: bool = False) -> None:
+        self._text, self._resolve, self._exact = text, resolve, exact
+        self.has_decimals = False
+        self._floats: list[pc.Expression] = []
         self._tokens = list(self._tokenise())
         self._position = 0
         self._depth = 0
@@ -204,7 +219,7 @@ class _Parser:
             return left.is_valid() if negated else left.is_null()
         op = self._take(*_COMPARISONS)
         if op:
-            return _COMPARISONS[op](left, self._sum())
+            return _COMPARISONS[op](*self._alike(left, self._sum()))
         negated = self._take("not")
         result = self._membership(left)
         if result is None:
@@ -216,9 +231,9 @@ class _Parser:
     def _membership(self, left: pc.Expression) -> pc.Expression | None:
         if self._take("in"):
             self._expect("(")
-            result = left == self._sum()
+            result = operator.eq(*self._alike(left, self._sum()))
             while self._take(","):
-                result = result | (left == self._sum())
+                result = result | operator.eq(*self._alike(left, self._sum()))
             self._expect(")")
             return result
         if self._take("like"):
@@ -230,7 +245,8 @@ class _Parser:
         if self._take("between"):
             low = self._sum()
             self._expect("and")
-            return (left >= low) & (left <= self._sum())
+            high = self._sum()
+            return operator.ge(*self._alike(left, low)) & operator.le(*self._alike(left, high))
         return None
 
     def _sum(self) -> pc.Expression:
@@ -241,7 +257,7 @@ class _Parser:
                 result = _concat(result, other)
             else:
                 add = pc.add_checked if op == "+" else pc.subtract_checked
-                result = add(result, other)
+                result = add(*self._alike(result, other))
         return result
 
     def _product(self) -> pc.Expression:
@@ -249,7 +265,7 @@ class _Parser:
         while op := self._take("*", "/"):
             other = self._signed()
             if op == "*":
-                result = pc.multiply_checked(result, other)
+                result = pc.multiply_checked(*self._alike(result, other))
             else:  # as in Spark, a quotient of whole numbers is none
                 result = pc.divide_checked(result.cast(pa.float64()), other.cast(pa.float64()))
         return result
@@ -265,7 +281,7 @@ class _Parser:
         kind, text, position = self._peek()
         self._position += 1
         if kind == "number":
-            return _number(text)
+            return self._number(text)
         if kind == "string":
             return pc.scalar(_unquote(text))
         if text == "(":
@@ -286,7 +302,7 @@ class _Parser:
         if self._peek()[0] == "string" and word in ("date", "timestamp"):
             return self._moment(word, position)
         if not self._take("("):
-            return self._resolve("".join(_name_parts(text)))
+            return self._column("".join(_name_parts(text)))
         function = FUNCTIONS.get(word)
         if function is None:
             known = ", ".join(FUNCTIONS)
@@ -299,6 +315,32 @@ class _Parser:
             return function(*values)
         except TypeError:
             raise self._error(f"{text} does not take {len(values)} values", position) from None
+
+    def _column(self, name: str) -> pc.Expression:
+        """A column; narrow numbers are widened, for Arrow would compute in what is narrow."""
+        column, kind = self._resolve(name)
+        self.has_decimals = self.has_decimals or pa.types.is_decimal(kind)
+        if pa.types.is_integer(kind):
+            return column.cast(pa.int64())
+        return column.cast(pa.float64()) if pa.types.is_floating(kind) else column
+
+    def _number(self, text: str) -> pc.Expression:
+        if self._exact and not set(text) & set("eE"):
+            return pc.scalar(pa.scalar(Decimal(text)))
+        if not text.isdigit():
+            self._floats.append(pc.scalar(float(text)))
+            return self._floats[-1]
+        if int(text) >= 2**63:
+            raise InputError(f"{text} is too large a number")
+        return pc.scalar(int(text))
+
+    def _alike(
+        self, left: pc.Expression, right: pc.Expression
+    ) -> tuple[pc.Expression, pc.Expression]:
+        """Both sides of an operator: beside `1.5` all is of 64 bits, where Arrow would take 32."""
+        if any(side is number for number in self._floats for side in (left, right)):
+            return left.cast(pa.float64()), right.cast(pa.float64())
+        return left, right
 
     def _moment(self, word: str, position: int) -> pc.Expression:
         iso = _unquote(self._peek()[1])
@@ -322,16 +364,6 @@ class _Parser:
         for condition, value in reversed(branches):
             result = pc.if_else(pc.coalesce(condition, pc.scalar(False)), value, result)
         return result
-
-
-def _number(text: str) -> pc.Expression:
-    """Whole numbers are of 32 bits where they fit, so that they go together with decimals."""
-    if not text.isdigit():
-        return pc.scalar(float(text))
-    value = int(text)
-    if value >= 2**63:
-        raise InputError(f"{text} is too large a number")
-    return pc.scalar(pa.scalar(value, pa.int32() if value < 2**31 else pa.int64()))
 
 
 def _unquote(text: str) -> str:

@@ -16,7 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    NumberFormatException,
+    ParseException,
+)
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -66,6 +72,13 @@ from hoodoo.write.execute import Phases
 
 FEW_ROWS = 10_000
 """So many changes are few for certain: the driver plans them."""
+_BAD_EXPRESSIONS = (
+    AnalysisException,
+    ParseException,
+    ArithmeticException,
+    DateTimeException,
+    NumberFormatException,
+)
 
 
 def engine_for(ref: TableRef, given: Any) -> SparkEngine:
@@ -81,19 +94,18 @@ def change(ref: TableRef, request: Change, given: Any) -> CommitResult | None:
     spark = ready_workers(given) if isinstance(given, DataFrame) else ready_session(given)
     phases, text = Phases(ref.env), f"hoodoo {ref.properties.name}: find rows to change"
     with ExitStack() as cached:
-        with phases.timed("read"), describe_jobs(spark, text), _refusing_bad_sql():
+        with phases.timed("read"), describe_jobs(spark, text), _translated_errors():
             target = Target.load(ref)
             changes, are_new = _changes(spark, target, request, cached)
             changes = _keep(changes, cached)
-            with translate_spark_errors():
-                counts = {row[0]: row[1] for row in changes.groupBy(ACTION).count().collect()}
-                if isinstance(request, Merge):
-                    _refuse_ambiguous(changes, request)
+            counts = {row[0]: row[1] for row in changes.groupBy(ACTION).count().collect()}
+            if isinstance(request, Merge):
+                _refuse_ambiguous(changes, request)
         if not counts:
             return None
         few = FEW_ROWS if ref.config.get(DRIVER_MAX_BYTES) else 0
         if sum(counts.values()) <= few:
-            with phases.timed("read"), translate_spark_errors():
+            with phases.timed("read"), _translated_errors():
                 changed = _collect(target, changes, are_new=are_new)
             return write_changed(target, changed, engine_on(spark, ref), phases)
         frames = ChangedFrames(changes, counts, are_new)
@@ -101,13 +113,14 @@ def change(ref: TableRef, request: Change, given: Any) -> CommitResult | None:
 
 
 @contextmanager
-def _refusing_bad_sql() -> Iterator[None]:
-    """What Spark says of an expression that it cannot read, in one line."""
-    try:
-        yield
-    except (AnalysisException, ParseException) as error:
-        text = " ".join(str(error).split("\n\n")[0].split("JVM stacktrace")[0].split())
-        raise InputError(f"Spark cannot read an expression: {text[:300]}") from None
+def _translated_errors() -> Iterator[None]:
+    """What Spark says of an expression that it cannot read or compute, in one line."""
+    with translate_spark_errors():
+        try:
+            yield
+        except _BAD_EXPRESSIONS as error:
+            text = " ".join(str(error).split("\n\n")[0].split("JVM stacktrace")[0].split())
+            raise InputError(f"Spark refuses an expression: {text[:300]}") from None
 
 
 def _keep(frame: DataFrame, cached: ExitStack) -> DataFrame:
@@ -186,8 +199,7 @@ def _merge(
     for clause in (request.update, request.insert):
         if clause is not None and clause.values is not None:
             check_columns(clause.values, target.schema)
-    with translate_spark_errors():
-        ranges, has_nulls = _ranges(source, request, table)
+    ranges, has_nulls = _ranges(source, request, table)
     stored = build_frame(spark, select_in(target.snapshot, ranges, LocalEngine()))
     left = source.select(sf.struct(*(f"`{name}`" for name in source.columns)).alias("source"))
     right = stored.select(sf.struct(*(f"`{name}`" for name in stored.columns)).alias("target"))

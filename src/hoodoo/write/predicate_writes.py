@@ -241,7 +241,7 @@ def _side_by_side(
 def _columns_of_sides(table: pa.Schema | None, source: pa.Schema) -> Resolve:
     """Names mean `source.x` or `target.x`; rows that match nothing have no `target`."""
 
-    def resolve(name: str) -> pc.Expression:
+    def resolve(name: str) -> tuple[pc.Expression, pa.DataType]:
         side, _, column = name.partition(".")
         prefix = _SIDES.get(side)
         if prefix == SOURCE and column:
