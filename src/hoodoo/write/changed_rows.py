@@ -43,6 +43,7 @@ class StoredRows:
     places: Positions | None = None
 
     def take(self, positions: Positions) -> StoredRows:
+        """The rows at these positions."""
         places = None if self.places is None else self.places[positions]
         return StoredRows(self.rows.take(pa.array(positions)), self.slices, places)
 
