@@ -2,7 +2,7 @@
 
 python -m bench [reads | changes | lookups | record-index | record-index-upserts |
 record-index-spark | timeline | listing | metadata-listing | commits | upkeep | plans | gate |
-gate-s3 | markers | early | early-spark | clustering | services | spark ...] [options]
+gate-s3 | markers | early | early-spark | clustering | services | merge | spark ...] [options]
 """
 
 from __future__ import annotations
@@ -57,7 +57,15 @@ CONTENDED_ROWS = 3_000_000
 
 def main(arguments: list[str]) -> None:
     """Run the benches named, or all."""
-    names = (*BENCHES, "record-index-spark", "early-spark", "clustering", "services", "spark")
+    names = (
+        *BENCHES,
+        "record-index-spark",
+        "early-spark",
+        "clustering",
+        "services",
+        "merge",
+        "spark",
+    )
     parser = ArgumentParser(prog="python -m bench", description="Ratios within one run.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(names)}; or all")
     add_options(parser)
@@ -70,6 +78,7 @@ def main(arguments: list[str]) -> None:
         "early-spark": partial(_early, rows=min(given.rows, CONTENDED_ROWS)),
         "clustering": partial(_clustering, rows=min(given.rows, CLUSTERED_ROWS)),
         "services": partial(_services, rows=min(given.rows, CLUSTERED_ROWS)),
+        "merge": partial(_merge, rows=given.rows),
         "spark": partial(_spark, options=options_of(given)),
         "record-index-spark": partial(_record_index, options=options_of(given)),
     }
@@ -92,6 +101,12 @@ def _clustering(folder: Path, rows: int) -> None:
 
 def _services(folder: Path, rows: int) -> None:
     from bench.services import run  # the same
+
+    run(folder, rows)
+
+
+def _merge(folder: Path, rows: int) -> None:
+    from bench.merge import run  # the same
 
     run(folder, rows)
 

@@ -40,6 +40,19 @@ class Hoodoo:
         """Upsert."""
         return hoodoo.open_table(place, self._options(kind)).upsert(rows).timings
 
+    def merge(self, rows: DataFrame, place: str) -> Phases:
+        """Merge by key, everything of the new rows."""
+        on = [data.KEY, data.PARTITION] if self._partitioned else [data.KEY]
+        done = hoodoo.open_table(place).merge(
+            rows, on, when_matched_update=True, when_not_matched_insert=True
+        )
+        return done.timings if done is not None else {}
+
+    def erase(self, spark: SparkSession, place: str, where: str) -> Phases:
+        """Delete by predicate."""
+        done = hoodoo.open_table(place).delete(where=where, spark=spark)
+        return done.timings if done is not None else {}
+
     def _options(self, kind: str) -> dict[str, object]:
         options: dict[str, object] = {"hoodie.parquet.compression.codec": CODEC}
         if kind.endswith("bucket"):

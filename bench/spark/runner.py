@@ -22,12 +22,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.spark import data, session
 from bench.spark.cpu import seconds_by_process, seconds_since
-from bench.spark.sides import Delta, Hudi, Plain, Side
+from bench.spark.sides import Changing, Delta, Hudi, Plain, Side
 
 
 @dataclass(frozen=True)
 class Request:
-    """One thing to do: load, upsert, read, check what is there, or a table service of Hudi's."""
+    """One thing to do: load, upsert, read, check what is there, or what only some sides do.
+
+    These are a merge, a delete by predicate (erase), and table services of Hudi's.
+    """
 
     side: str
     verb: str
@@ -38,6 +41,8 @@ class Request:
     """Of a clustering."""
     limit_bytes: int = 0
     """How large files get by a clustering."""
+    where: str = ""
+    """Which rows to erase."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,10 @@ class Runner:
             case "compaction" | "clustering" if isinstance(side, Hudi):
                 side.serve(self._spark, request.place, request.verb, **_terms(request))
                 return {}, ()
+            case "merge" if isinstance(side, Changing):
+                return side.merge(self._rows(request), request.place), ()
+            case "erase" if isinstance(side, Changing):
+                return side.erase(self._spark, request.place, request.where), ()
             case verb:
                 raise ValueError(verb)
 

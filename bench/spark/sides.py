@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 what Spark's own pages call it
@@ -44,6 +44,17 @@ class Side(Protocol):
 
     def drain(self, rows: DataFrame) -> None:
         """Have all rows read, for nothing."""
+
+
+@runtime_checkable
+class Changing(Protocol):
+    """A side that changes rows by predicate."""
+
+    def merge(self, rows: DataFrame, place: str) -> Phases:
+        """Update the rows that have equal keys, add the others."""
+
+    def erase(self, spark: SparkSession, place: str, where: str) -> Phases:
+        """Delete the rows for which a condition is true."""
 
 
 def into_noop(rows: DataFrame) -> None:
@@ -215,6 +226,15 @@ class Delta:
             f"MERGE INTO delta.`{place}` t USING incoming s ON {same} "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         ).collect()
+        return {}
+
+    def merge(self, rows: DataFrame, place: str) -> Phases:
+        """MERGE, as an upsert is."""
+        return self.upsert(rows, place, "")
+
+    def erase(self, spark: SparkSession, place: str, where: str) -> Phases:
+        """DELETE."""
+        spark.sql(f"DELETE FROM delta.`{place}` WHERE {where}").collect()
         return {}
 
     def read(self, spark: SparkSession, place: str) -> DataFrame:

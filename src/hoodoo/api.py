@@ -19,6 +19,7 @@ from hoodoo.recovery.calls import RecoveryCalls
 from hoodoo.services.calls import ServiceCalls
 from hoodoo.services.index_calls import IndexCalls
 from hoodoo.services.retention import RetentionCalls
+from hoodoo.spark.change_calls import ChangeCalls
 from hoodoo.storage.uri import PathText, path_text
 from hoodoo.table.calls import ReadCalls, moment_text
 from hoodoo.table.ref import TableRef, open_ref
@@ -143,7 +144,14 @@ def register(spark: SparkSession) -> None:
 
 
 class Table(
-    ReadCalls, WriteCalls, InspectCalls, RecoveryCalls, ServiceCalls, IndexCalls, RetentionCalls
+    ReadCalls,
+    WriteCalls,
+    ChangeCalls,
+    InspectCalls,
+    RecoveryCalls,
+    ServiceCalls,
+    IndexCalls,
+    RetentionCalls,
 ):
     """A table: read it, write it, look into it.
 

@@ -130,6 +130,22 @@ def delete_partition_and_read(side: Side) -> Rows:
     return side.read()
 
 
+def delete_by_predicate_and_read(side: Side) -> Rows:
+    side.table.delete(where="v < 2", spark=side.spark)
+    return side.read()
+
+
+def update_and_read(side: Side) -> Rows:
+    side.table.update({"v": "v * 10"}, where="part = 'a'", spark=side.spark)
+    return side.read()
+
+
+def merge_and_read(side: Side) -> Rows:
+    source = side.frame({"a1": 9, "c1": 5}, ts=2)
+    side.table.merge(source, on="id", when_matched_update=True, when_not_matched_insert=True)
+    return side.read()
+
+
 def append_by_source_and_read(side: Side) -> Rows:
     assert side.spark is not None
     side.frame({"c1": 5}, ts=2).write.format("hoodoo").mode("append").save(side.place)
@@ -141,6 +157,9 @@ DOES: dict[str, Callable[[Side], Rows]] = {
     "bulk_insert": write_and_read("bulk_insert", {"c1": 5}),
     "upsert": write_and_read("upsert", {"a1": 9, "c1": 5}),
     "delete": write_and_read("delete", {"a1": 0}),
+    "delete by predicate": delete_by_predicate_and_read,
+    "update": update_and_read,
+    "merge": merge_and_read,
     "insert_overwrite": write_and_read("insert_overwrite", {"a9": 5}),
     "insert_overwrite_table": write_and_read("insert_overwrite_table", {"c1": 5}),
     "delete_partitions": delete_partition_and_read,
@@ -156,6 +175,9 @@ GIVES: dict[str, Rows] = {
     "bulk_insert": {**FIRST, "c1": 5},
     "upsert": {**FIRST, "a1": 9, "c1": 5},
     "delete": {"a2": 2, "b1": 3},
+    "delete by predicate": {"a2": 2, "b1": 3},
+    "update": {"a1": 10, "a2": 20, "b1": 3},
+    "merge": {**FIRST, "a1": 9, "c1": 5},
     "insert_overwrite": {"a9": 5, "b1": 3},
     "insert_overwrite_table": {"c1": 5},
     "delete_partitions": {"b1": 3},
@@ -186,7 +208,7 @@ def test_matrix_tells_what_works(
 
 def test_matrix_has_every_write_of_a_table() -> None:
     listed = {operation for operation, *_ in cells()}
-    verbs = ("insert", "bulk", "upsert", "delete")
+    verbs = ("insert", "bulk", "upsert", "delete", "update", "merge")
     writes = {name for name in dir(hoodoo.Table) if name.startswith(verbs)}
     assert writes - {"delete_savepoint"} <= listed
     assert listed == set(DOES)

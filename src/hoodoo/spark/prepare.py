@@ -48,7 +48,7 @@ def prepare(target: Target, input_rows: DataFrame) -> Rows:
     frame = drop_meta_columns(input_rows)
     incoming = normalise(arrow_schema(frame.schema))
     schema = evolve_schema(target.ref, incoming, target.snapshot.schema)
-    return Rows(_add_checked_keys(frame, schema, keys, ordering.ordering_fields), schema)
+    return Rows(add_checked_keys(frame, schema, keys, ordering.ordering_fields), schema)
 
 
 def prepare_deletes(target: Target, input_rows: DataFrame) -> Rows:
@@ -60,7 +60,7 @@ def prepare_deletes(target: Target, input_rows: DataFrame) -> Rows:
     has_partitions = not keys.is_partitioned or has_fields(known, keys.partition_fields)
     paths = has_partitions and not target.index.is_global
     ordering = merge.ordering_fields if has_ordering(known, merge) else ()
-    keys_to_delete = _add_checked_keys(frame, schema, keys, ordering, paths=paths)
+    keys_to_delete = add_checked_keys(frame, schema, keys, ordering, paths=paths)
     return Rows(keys_to_delete, schema, in_all_partitions=not paths)
 
 
@@ -78,7 +78,7 @@ def drop_meta_columns(input_rows: DataFrame) -> DataFrame:
     return input_rows.drop(*(name for name in input_rows.columns if name in META_FIELDS))
 
 
-def _add_checked_keys(
+def add_checked_keys(
     frame: DataFrame,
     schema: pa.Schema,
     keys: KeyRule,
@@ -86,6 +86,7 @@ def _add_checked_keys(
     *,
     paths: bool = True,
 ) -> DataFrame:
+    """Rows with keys, partition paths and hashes; those without a key or an ordering value fail."""
     frame = add_keys(frame, schema, keys, paths=paths)
     for field in ordering_fields:
         reason = sf.lit(format_refusal(f"ordering column {field} is null"))

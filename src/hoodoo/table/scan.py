@@ -16,7 +16,7 @@ from hoodoo.rows.filter import to_predicate
 from hoodoo.table.file_index import FileIndex
 from hoodoo.table.read import Selection, read_rule
 from hoodoo.table.ref import TableRef
-from hoodoo.table.snapshot import partition_pruner, take_snapshot
+from hoodoo.table.snapshot import Snapshot, partition_pruner, take_snapshot
 
 MODES = ("snapshot", "read_optimized")
 
@@ -69,6 +69,19 @@ def select(
     rule = read_rule(snapshot, columns=columns, filter=condition)
     if condition is not None and not isinstance(condition, pc.Expression):
         slices = index.prune(slices, condition, snapshot.schema, snapshot.timeline)
+    return Selection(snapshot, rule, tuple(slices))
+
+
+def select_in(snapshot: Snapshot, filter: Any = None, engine: Engine | None = None) -> Selection:
+    """The same in a snapshot that was taken before, for those who write what they have read."""
+    ref, schema, slices = snapshot.ref, snapshot.schema, snapshot.slices()
+    condition = None if filter is None else to_predicate(filter, schema)
+    rule = read_rule(snapshot, filter=condition)
+    if condition is not None and not isinstance(condition, pc.Expression):
+        keep = partition_pruner(condition, ref.properties.keys, schema)
+        slices = [slice_ for slice_ in slices if keep(slice_.group.partition, whole=True)]
+        index = FileIndex(ref, snapshot.timeline, engine)
+        slices = index.prune(slices, condition, schema, snapshot.timeline)
     return Selection(snapshot, rule, tuple(slices))
 
 

@@ -64,20 +64,6 @@ class WriteCalls:
         """
         return self._write(OperationType.UPSERT, rows, progress, notes)
 
-    def delete(
-        self, rows_or_keys: Any, *, progress: OnProgress | None = None, **notes: Unpack[Notes]
-    ) -> CommitResult:
-        """Delete by key: rows with the key columns, or a list or series of keys.
-
-        With the partition columns beside the keys only those partitions are searched.
-
-            >>> table.delete([2]).stats.deleted
-            1
-            >>> table.delete([{"id": 3, "city": "oslo"}]).stats.deleted
-            1
-        """
-        return self._write(OperationType.DELETE, rows_or_keys, progress, notes)
-
     def insert_overwrite(
         self, rows: Any, *, progress: OnProgress | None = None, **notes: Unpack[Notes]
     ) -> CommitResult:

@@ -38,16 +38,29 @@ def plan(
         changes = deletes_of(incoming.rows, incoming.keys, schema, rule)
     else:
         changes = upserts_of(incoming.rows, incoming.keys, rule)
-        if changes.deleted.any():  # a row that is marked as deleted, and that nobody has, is no row
-            present = target.index.destinations(target.snapshot.slices()).keys()
-            located = located.without_new(changes.deleted, present)
+    return plan_changes(target, operation, schema, changes, located)
+
+
+def plan_changes(
+    target: Target,
+    operation: OperationType,
+    schema: pa.Schema,
+    changes: Changes,
+    located: LocatedRows,
+) -> PlannedWrite:
+    """The same for changes, which may be of both kinds."""
+    rule = target.ref.properties.merge
+    if operation is not OperationType.DELETE and changes.deleted.any():
+        # A row that is marked as deleted, and that nobody has, is no row.
+        present = target.index.destinations(target.snapshot.slices()).keys()
+        located = located.without_new(changes.deleted, present)
     assignment, assigned = assign(target, operation, schema, located.counts)
     leaving = located.route_leaving(assigned.routes)
     changes_by_write: dict[int, Changes] = {}
     for write, rows in located.route(assigned.routes).items():
         changes_by_write[write] = merge.take(changes, rows)
         if len(leaving[write]):
-            keys = incoming.keys.take(pa.array(leaving[write]))
+            keys = changes.keys.take(pa.array(leaving[write]))
             leaving_keys = merge.deletes(keys, changes.rows.schema, rule)
             changes_by_write[write] = merge.collapse([leaving_keys, changes_by_write[write]])
     return PlannedWrite(assignment, changes_by_write)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from hoodoo.concurrency.peers import drop_lost, load_peers
 from hoodoo.config.concurrency import CONFLICT_RETRIES
@@ -25,9 +26,12 @@ _LONGEST_PAUSE_S = 10.0
 _LONGEST_LOOK_S = 5.0
 
 
+Result = TypeVar("Result", bound=CommitResult | None)
+
+
 def run_with_retries(
-    ref: TableRef, operation: OperationType, write: Callable[[TableRef], CommitResult]
-) -> CommitResult:
+    ref: TableRef, operation: OperationType, write: Callable[[TableRef], Result]
+) -> Result | CommitResult:
     """Do a write on the table as it is now; each retry plans anew on the table as it is then.
 
     A write whose batch is committed already, or by another meanwhile, is skipped.

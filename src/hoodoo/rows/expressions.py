@@ -1,0 +1,376 @@
+"""SQL expressions -> Arrow expressions, and their values for rows.
+
+    fare * 2 + tip        coalesce(note, 'none')        concat(upper(city), '-', trip_id)
+
+Values, columns, `+ - * / ||`, comparisons, `and or not`, `is null`, `in`, `like`, `between`,
+`case when`, and the functions of `FUNCTIONS`. Null is what SQL makes of it. Whatever else a text
+holds is an `InputError` that names it.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.acero as acero
+import pyarrow.compute as pc
+
+from hoodoo.errors import InputError
+from hoodoo.rows.keys import field_type
+
+Resolve = Callable[[str], tuple[pc.Expression, pa.DataType]]
+"""The column that a name of an expression means, and its type; an `InputError` if there is none."""
+
+
+def _concat(*texts: pc.Expression) -> pc.Expression:
+    return pc.binary_join_element_wise(*(text.cast(pa.string()) for text in texts), pc.scalar(""))
+
+
+FUNCTIONS: Mapping[str, Callable[..., pc.Expression]] = {
+    "coalesce": lambda *values: pc.coalesce(*values),
+    "concat": _concat,
+    "upper": lambda text: pc.utf8_upper(text),
+    "lower": lambda text: pc.utf8_lower(text),
+    "trim": lambda text: pc.utf8_trim_whitespace(text),
+    "abs": lambda number: pc.abs_checked(number),
+}
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)
+    | (?P<string>'(?:[^']|'')*')
+    | (?P<name>(?:[^\W\d]\w*|`[^`]+`|"[^"]+")(?:\.(?:[^\W\d]\w*|`[^`]+`|"[^"]+"))*)
+    | (?P<op>\|\||<=|>=|<>|!=|==|[=<>(),+*/-])
+    )""",
+    re.VERBOSE,
+)
+_MAX_DEPTH = 100
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def parse_expression(text: str, resolve: Resolve) -> pc.Expression:
+    """Read an expression; `InputError` says where it fails.
+
+    Numbers are decimals where a column is one: sums of theirs are exact.
+    """
+    parser = _Parser(text, resolve)
+    expression = parser.parse()
+    return _Parser(text, resolve, exact=True).parse() if parser.has_decimals else expression
+
+
+def columns_by_name(schema: pa.Schema) -> Resolve:
+    """Names mean the columns of a schema; dots reach into structs."""
+
+    def resolve(name: str) -> tuple[pc.Expression, pa.DataType]:
+        return column_of(schema, name, prefix="")
+
+    return resolve
+
+
+def column_of(schema: pa.Schema, name: str, *, prefix: str) -> tuple[pc.Expression, pa.DataType]:
+    """A column of a table whose columns have these names behind a prefix, and its type."""
+    kind = field_type(schema, name)
+    if kind is None:
+        raise InputError(f"unknown column {name!r}; there are {schema.names}")
+    root, *inner = [name] if name in schema.names else name.split(".")
+    return pc.field(prefix + root, *inner) if inner else pc.field(prefix + root), kind
+
+
+def evaluate(rows: pa.Table, expressions: Mapping[str, pc.Expression]) -> pa.Table:
+    """The values of expressions for each row, in order; errors in them are `InputError`s."""
+    if not expressions:
+        return rows.select([])
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    options = acero.ProjectNodeOptions(list(expressions.values()), list(expressions))
+    plan = acero.Declaration.from_sequence([source, acero.Declaration("project", options)])
+    try:
+        return plan.to_table(use_threads=False)
+    except (pa.ArrowException, KeyError) as error:
+        raise InputError(f"an expression cannot be computed: {_first_line(error)}") from None
+
+
+def are_true(rows: pa.Table, condition: pc.Expression | None) -> pa.Array:
+    """Which rows fulfil a condition: null is no. Without one, all do."""
+    if condition is None:
+        return pa.repeat(True, rows.num_rows)
+    flags = evaluate(rows, {"condition": condition}).column(0)
+    if not pa.types.is_boolean(flags.type):
+        raise InputError(f"a condition is true or false, not of type {flags.type}")
+    return pc.fill_null(flags, False).combine_chunks()
+
+
+def cast_values(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Values in the type of a column; one that does not fit is an `InputError`, never rounded."""
+    kind = field.type
+    try:
+        if pa.types.is_timestamp(kind) and kind.tz and pa.types.is_string(values.type):
+            return pc.assume_timezone(values.cast(pa.timestamp(kind.unit)), kind.tz)
+        return values.cast(kind)
+    except pa.ArrowException as error:
+        raise InputError(f"column {field.name} of type {kind}: {_first_line(error)}") from None
+
+
+def repeat_value(value: Any, field: pa.Field, count: int) -> pa.ChunkedArray:
+    """A Python value as a column of its type."""
+    try:
+        if isinstance(value, bool) and not pa.types.is_boolean(field.type):
+            raise TypeError  # Arrow would take it for a number
+        # Arrow rounds a number that it is given together with a type.
+        is_float = isinstance(value, float)
+        one = pa.array([value]).cast(field.type) if is_float else pa.array([value], field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise InputError(f"{value!r} does not fit column {field.name} of {field.type}") from None
+    return pa.chunked_array([one.take(pa.array([0] * count, pa.int64()))], field.type)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+class _Parser:
+    """Recursive descent over: or > and > not > comparison > + - || > * / > sign > value."""
+
+    def __init__(self, text: str, resolve: Resolve, *, exact: bool = False) -> None:
+        self._text, self._resolve, self._exact = text, resolve, exact
+        self.has_decimals = False
+        self._floats: list[pc.Expression] = []
+        self._tokens = list(self._tokenise())
+        self._position = 0
+        self._depth = 0
+
+    def _tokenise(self) -> Iterator[tuple[str, str, int]]:
+        position = 0
+        while self._text[position:].strip():
+            match = _TOKEN.match(self._text, position)
+            if match is None or match.lastgroup is None:
+                raise self._error("unexpected character", position)
+            yield match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)
+            position = match.end()
+
+    def _error(self, reason: str, position: int) -> InputError:
+        near = self._text[position : position + 20].strip()
+        where = f"near {near!r}" if near else "at the end"
+        return InputError(f"expression {self._text!r}: {reason} {where}")
+
+    def _peek(self) -> tuple[str, str, int]:
+        if self._position < len(self._tokens):
+            return self._tokens[self._position]
+        return ("end", "", len(self._text))
+
+    def _take(self, *words: str) -> str | None:
+        kind, text, _ = self._peek()
+        if kind in ("name", "op") and text.lower() in words:
+            self._position += 1
+            return text.lower()
+        return None
+
+    def _expect(self, word: str) -> None:
+        if not self._take(word):
+            raise self._error(f"expected {word!r}", self._peek()[2])
+
+    def parse(self) -> pc.Expression:
+        expression = self._any_of()
+        if self._peek()[0] != "end":
+            raise self._error("unexpected text", self._peek()[2])
+        return expression
+
+    def _any_of(self) -> pc.Expression:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise self._error("nested too deeply", self._peek()[2])
+        result = self._all()
+        while self._take("or"):
+            result = result | self._all()
+        self._depth -= 1
+        return result
+
+    def _all(self) -> pc.Expression:
+        result = self._negated()
+        while self._take("and"):
+            result = result & self._negated()
+        return result
+
+    def _negated(self) -> pc.Expression:
+        negations = 0
+        while self._take("not"):
+            negations += 1
+        result = self._comparison()
+        return ~result if negations % 2 else result
+
+    def _comparison(self) -> pc.Expression:
+        left = self._sum()
+        if self._take("is"):
+            negated = self._take("not")
+            self._expect("null")
+            return left.is_valid() if negated else left.is_null()
+        op = self._take(*_COMPARISONS)
+        if op:
+            return _COMPARISONS[op](*self._alike(left, self._sum()))
+        negated = self._take("not")
+        result = self._membership(left)
+        if result is None:
+            if negated:
+                raise self._error("expected in, like or between", self._peek()[2])
+            return left
+        return ~result if negated else result
+
+    def _membership(self, left: pc.Expression) -> pc.Expression | None:
+        if self._take("in"):
+            self._expect("(")
+            result = operator.eq(*self._alike(left, self._sum()))
+            while self._take(","):
+                result = result | operator.eq(*self._alike(left, self._sum()))
+            self._expect(")")
+            return result
+        if self._take("like"):
+            kind, text, position = self._peek()
+            if kind != "string":
+                raise self._error("expected a text in single quotes", position)
+            self._position += 1
+            return pc.match_like(left, _unquote(text))
+        if self._take("between"):
+            low = self._sum()
+            self._expect("and")
+            high = self._sum()
+            return operator.ge(*self._alike(left, low)) & operator.le(*self._alike(left, high))
+        return None
+
+    def _sum(self) -> pc.Expression:
+        result = self._product()
+        while op := self._take("+", "-", "||"):
+            other = self._product()
+            if op == "||":
+                result = _concat(result, other)
+            else:
+                add = pc.add_checked if op == "+" else pc.subtract_checked
+                result = add(*self._alike(result, other))
+        return result
+
+    def _product(self) -> pc.Expression:
+        result = self._signed()
+        while op := self._take("*", "/"):
+            other = self._signed()
+            if op == "*":
+                result = pc.multiply_checked(*self._alike(result, other))
+            else:  # as in Spark, a quotient of whole numbers is none
+                result = pc.divide_checked(result.cast(pa.float64()), other.cast(pa.float64()))
+        return result
+
+    def _signed(self) -> pc.Expression:
+        minus = 0
+        while sign := self._take("-", "+"):
+            minus += sign == "-"
+        value = self._value()
+        return pc.negate_checked(value) if minus % 2 else value
+
+    def _value(self) -> pc.Expression:
+        kind, text, position = self._peek()
+        self._position += 1
+        if kind == "number":
+            return self._number(text)
+        if kind == "string":
+            return pc.scalar(_unquote(text))
+        if text == "(":
+            inside = self._any_of()
+            self._expect(")")
+            return inside
+        if kind != "name":
+            raise self._error("expected a value", position)
+        return self._named(text, position)
+
+    def _named(self, text: str, position: int) -> pc.Expression:
+        """A word: a constant, a date, a `case`, a function, or a column."""
+        word = text.lower()
+        if word in ("true", "false", "null"):
+            return pc.scalar({"true": True, "false": False, "null": None}[word])
+        if word == "case":
+            return self._case()
+        if self._peek()[0] == "string" and word in ("date", "timestamp"):
+            return self._moment(word, position)
+        if not self._take("("):
+            return self._column("".join(_name_parts(text)))
+        function = FUNCTIONS.get(word)
+        if function is None:
+            known = ", ".join(FUNCTIONS)
+            raise self._error(f"there is no function {text!r} (only {known})", position)
+        values = [] if self._peek()[1] == ")" else [self._any_of()]
+        while self._take(","):
+            values.append(self._any_of())
+        self._expect(")")
+        try:
+            return function(*values)
+        except TypeError:
+            raise self._error(f"{text} does not take {len(values)} values", position) from None
+
+    def _column(self, name: str) -> pc.Expression:
+        """A column; narrow numbers are widened, for Arrow would compute in what is narrow."""
+        column, kind = self._resolve(name)
+        self.has_decimals = self.has_decimals or pa.types.is_decimal(kind)
+        if pa.types.is_integer(kind):
+            return column.cast(pa.int64())
+        return column.cast(pa.float64()) if pa.types.is_floating(kind) else column
+
+    def _number(self, text: str) -> pc.Expression:
+        if self._exact and not set(text) & set("eE"):
+            return pc.scalar(pa.scalar(Decimal(text)))
+        if not text.isdigit():
+            self._floats.append(pc.scalar(float(text)))
+            return self._floats[-1]
+        if int(text) >= 2**63:
+            raise InputError(f"{text} is too large a number")
+        return pc.scalar(int(text))
+
+    def _alike(
+        self, left: pc.Expression, right: pc.Expression
+    ) -> tuple[pc.Expression, pc.Expression]:
+        """Both sides of an operator: beside `1.5` all is of 64 bits, where Arrow would take 32."""
+        if any(side is number for number in self._floats for side in (left, right)):
+            return left.cast(pa.float64()), right.cast(pa.float64())
+        return left, right
+
+    def _moment(self, word: str, position: int) -> pc.Expression:
+        iso = _unquote(self._peek()[1])
+        self._position += 1
+        try:
+            moment = date.fromisoformat(iso) if word == "date" else datetime.fromisoformat(iso)
+        except ValueError:
+            raise self._error(f"{iso!r} is not a {word}", position) from None
+        return pc.scalar(pa.scalar(moment))
+
+    def _case(self) -> pc.Expression:
+        branches: list[tuple[pc.Expression, pc.Expression]] = []
+        while self._take("when"):
+            condition = self._any_of()
+            self._expect("then")
+            branches.append((condition, self._any_of()))
+        if not branches:
+            raise self._error("expected 'when'", self._peek()[2])
+        result = self._any_of() if self._take("else") else pc.scalar(None)
+        self._expect("end")
+        for condition, value in reversed(branches):
+            result = pc.if_else(pc.coalesce(condition, pc.scalar(False)), value, result)
+        return result
+
+
+def _unquote(text: str) -> str:
+    return text[1:-1].replace("''", "'")
+
+
+def _name_parts(text: str) -> Iterator[str]:
+    """The pieces of a name, quotes taken off, with the dots in between."""
+    for piece in re.findall(r"`[^`]+`|\"[^\"]+\"|[^`\".]+|\.", text):
+        yield piece[1:-1] if piece[0] in '`"' else piece

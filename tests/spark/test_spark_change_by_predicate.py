@@ -1,0 +1,121 @@
+"""Delete, update and merge by predicate on Spark: few rows by the driver, many where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+from support.change_model import ChangedTable, make
+from support.indexed import BUCKETS, GLOBAL, RECORD
+from support.record_indexed import check_index
+
+import hoodoo
+from hoodoo.errors import InputError
+
+pytestmark = pytest.mark.spark
+
+DRIVER_PLANS_NOTHING = {"hoodie.write.spark.driver.max.bytes": "0"}
+SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32()), ("c", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "many"),
+    [
+        ("cow", {}, False),
+        ("mor", {}, False),
+        ("cow", {}, True),
+        ("mor", {}, True),
+        ("mor", BUCKETS, True),
+        ("cow", GLOBAL, True),
+        ("mor", RECORD, True),
+    ],
+    ids=lambda value: str(value.get("hoodie.index.type", "")) if isinstance(value, dict) else None,
+)
+def test_histories_of_changes_leave_what_a_dict_holds(
+    spark: SparkSession, tmp_path: Path, kind: str, index: dict[str, str], *, many: bool
+) -> None:
+    table = make(tmp_path, kind, dict(index))
+    if many:
+        table = hoodoo.open_table(table.uri, {**index, **DRIVER_PLANS_NOTHING})
+    changed = ChangedTable(table, seed=3, carry=spark.createDataFrame, spark=spark)
+    changed.fill(40)
+    changed.run(5)
+    if index is RECORD:
+        check_index(table)
+
+
+def small(path: Path, **options: str) -> hoodoo.Table:
+    table = hoodoo.create_table(path / "t", schema=SCHEMA, record_key="k", options=options)
+    table.insert(pa.table([["a", "b", "c"], [1, 2, 3], ["x", "y", None]], schema=SCHEMA))
+    return table
+
+
+def rows(table: hoodoo.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_arrow(columns=SCHEMA.names).to_pylist())
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_conditions_and_values_are_all_that_spark_knows(
+    spark: SparkSession, tmp_path: Path, *, many: bool
+) -> None:
+    table = small(tmp_path)
+    if many:
+        table = hoodoo.open_table(table.uri, DRIVER_PLANS_NOTHING)
+    table.update({"c": "repeat(k, n)", "n": 7}, where="length(k) = 1 and n > 1", spark=spark)
+    assert rows(table) == [("a", 1, "x"), ("b", 7, "bb"), ("c", 7, "ccc")]
+    table.delete(where=sf.col("c").startswith("b"), spark=spark)
+    table.update({"n": sf.col("n") + 1}, spark=spark)
+    assert rows(table) == [("a", 2, "x"), ("c", 8, "ccc")]
+    assert table.delete(where="n > 100", spark=spark) is None
+    assert len(table.timeline()) == 4
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_source_with_two_rows_for_one_row_or_one_key_is_refused(
+    spark: SparkSession, tmp_path: Path, *, many: bool
+) -> None:
+    table = small(tmp_path)
+    if many:
+        table = hoodoo.open_table(table.uri, DRIVER_PLANS_NOTHING)
+    twice = spark.createDataFrame([("a", 5, "u"), ("a", 6, "v")], ["k", "n", "c"])
+    with pytest.raises(InputError, match="several rows of the source"):
+        table.merge(twice, on="k", when_matched_update=True)
+    new = twice.withColumn("k", sf.lit("new"))
+    with pytest.raises(InputError, match="same record key"):
+        table.merge(new, on="k", when_not_matched_insert=True)
+    with pytest.raises(InputError, match="in the table already"):
+        table.merge(twice.filter("n = 5"), on="n", when_not_matched_insert=True)
+    other = new.filter("n = 5").withColumn("c", sf.lit("x"))
+    with pytest.raises(InputError, match="cannot change the record key"):
+        table.merge(other, on="c", when_matched_update=True)
+    assert len(table.timeline()) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t, s: t.update({"n": "no_such(n)"}, spark=s), "no_such"),
+        (lambda t, s: t.update({"n": "1 +"}, spark=s), "refuses an expression"),
+        (lambda t, s: t.delete(where="price > 1", spark=s), "price"),
+        (lambda t, s: t.update({"k": "'z'"}, spark=s), "record key"),
+        (lambda t, s: t.merge(s.range(1), on="k", when_matched_update=True), "source has only"),
+    ],
+)
+def test_bad_input_is_one_clear_message_and_changes_nothing(
+    spark: SparkSession, tmp_path: Path, call: Any, message: str
+) -> None:
+    table = small(tmp_path)
+    with pytest.raises(InputError, match=message):
+        call(table, spark)
+    assert len(table.timeline()) == 1
+
+
+def test_a_value_that_does_not_fit_its_column_fails(spark: SparkSession, tmp_path: Path) -> None:
+    table = small(tmp_path)
+    with pytest.raises(InputError, match="OVERFLOW"):
+        table.update({"n": "3000000000"}, spark=spark)
+    assert len(table.timeline()) == 1
