@@ -25,9 +25,10 @@ from support.processes import Child, Children, until
 import hoodoo
 from hoodoo.errors import HoodooError, PlanInProgress
 from hoodoo.model.commit import CommitMetadata
-from hoodoo.model.instant import Instant
+from hoodoo.model.instant import Instant, State
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.testing.fresh_indexes import find_differences
+from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import read_commit
 from soak.crew import STOP_S, Crew
 from soak.indexer import INDEXES
@@ -264,7 +265,7 @@ def judge(setting: Setting, world: World, folder: Path, follower: Child, result:
     ref = open_ref(world.uri, world.options)
     table = hoodoo.Table(ref)
     rows = table.to_arrow().to_pylist()
-    commits = {i.requested_time: i for i in ref.load_timeline().commits}
+    commits = load_commits(ref)
     metadata = commit_reader(ref, commits)
     writes = with_instants(load_writes(folder), rows, commits, metadata)
     completions = {time_: instant.ended_at for time_, instant in commits.items()}
@@ -291,6 +292,18 @@ def judge(setting: Setting, world: World, folder: Path, follower: Child, result:
     result.writes = writes
     result.rows = len(rows)
     result.keys = len({row["id"] for row in rows if not is_witness(row["id"])})
+
+
+def load_commits(ref: TableRef) -> dict[str, Instant]:
+    """The completed commits by their instants, archived ones too: a long soak archives."""
+    archived = {
+        old.requested_time: Instant(
+            old.requested_time, old.action, State.COMPLETED, old.completion_time
+        )
+        for old in load_history(ref.env, ref.properties.timeline)
+        if old.action.writes_data
+    }
+    return {**archived, **{i.requested_time: i for i in ref.load_timeline().commits}}
 
 
 def compare_with_wheel(world: World, rows: Rows, result: Result) -> None:
