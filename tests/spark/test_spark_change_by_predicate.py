@@ -14,7 +14,13 @@ from support.indexed import BUCKETS, GLOBAL, RECORD
 from support.record_indexed import check_index
 
 import hoodoo
-from hoodoo.errors import InputError
+from hoodoo.api import Table
+from hoodoo.env import Env
+from hoodoo.errors import InputError, WriteConflict
+from hoodoo.spark.predicate_writes import matching
+from hoodoo.storage.traced import TracedStorage
+from hoodoo.table.ref import open_ref
+from hoodoo.write.assignment import Target
 
 pytestmark = pytest.mark.spark
 
@@ -119,3 +125,33 @@ def test_a_value_that_does_not_fit_its_column_fails(spark: SparkSession, tmp_pat
     with pytest.raises(InputError, match="OVERFLOW"):
         table.update({"n": "3000000000"}, spark=spark)
     assert len(table.timeline()) == 1
+
+
+def test_files_that_cannot_match_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"hoodie.metadata.index.column.stats.enable": "true"}
+    table = hoodoo.create_table(tmp_path / "t", schema=SCHEMA, record_key="k", options=options)
+    for n in range(4):
+        table.bulk_insert(pa.table([[f"k{n}"], [n], ["x"]], schema=SCHEMA))
+    target = Target.load(open_ref(table.uri))
+    assert len(matching(spark, target, "n >= 2").inputFiles()) == 2
+    assert len(matching(spark, target, "abs(n) >= 2").inputFiles()) == 4
+    before = {row["k"]: row["_hoodie_file_name"] for row in table.to_arrow().to_pylist()}
+    table.update({"c": "'y'"}, where="n >= 2", spark=spark)
+    after = {row["k"]: row["_hoodie_file_name"] for row in table.to_arrow().to_pylist()}
+    assert {key for key in before if before[key] != after[key]} == {"k2", "k3"}
+
+
+def test_two_changes_of_the_same_rows_at_once_conflict(spark: SparkSession, tmp_path: Path) -> None:
+    table = small(tmp_path)
+    left = [1]
+
+    def before(verb: str, path: str) -> None:
+        if left and path.endswith(".parquet") and not path.startswith(".hoodie"):
+            left.pop()
+            hoodoo.open_table(table.uri).update({"n": 50}, where="k = 'a'")
+
+    storage = TracedStorage(Env.of(table.uri).storage, before=before)
+    late = Table(open_ref(table.uri, None, Env(storage)))
+    with pytest.raises(WriteConflict):
+        late.update({"n": "n + 1"}, where="k = 'b'", spark=spark)
+    assert rows(table)[:2] == [("a", 50, "x"), ("b", 2, "y")]

@@ -135,18 +135,18 @@ def _changes(
     """What becomes of which rows, and whether all that are added are new for certain."""
     match request:
         case DeleteWhere():
-            rows = _matching(spark, target, request.where)
+            rows = matching(spark, target, request.where)
             return _as_changes(target, rows, sf.lit(DELETE), None), False
         case UpdateWhere():
             check_update(request.values, target.snapshot.schema, target.ref.properties.keys)
-            rows = _matching(spark, target, request.where)
+            rows = matching(spark, target, request.where)
             new = _new_row(target, request.values, lambda name: sf.col(f"`{name}`"))
             return _as_changes(target, rows, sf.lit(UPDATE), new), False
         case Merge():
             return _merge(spark, target, request, cached)
 
 
-def _matching(spark: SparkSession, target: Target, where: Any) -> DataFrame:
+def matching(spark: SparkSession, target: Target, where: Any) -> DataFrame:
     """The rows for which a condition is true: one that hoodoo can read also leaves out files."""
     if isinstance(where, str):
         try:
