@@ -36,7 +36,10 @@ def value_ranges(footer: bytes, schema: pa.Schema) -> list[dict[str, ValueRange]
     long texts and round outwards. Bounds that Python has no value for are unknown. So are those
     without a stated order (of very old writers) and those of INT96.
     """
-    metadata = read_struct(footer)
+    return _ranges_of(read_struct(footer), schema)
+
+
+def _ranges_of(metadata: Struct, schema: pa.Schema) -> list[dict[str, ValueRange]]:
     types = {field.name: field.type for field in schema}
     try:
         orders = [1 in order for order in metadata.get(7, ())]
@@ -50,10 +53,11 @@ def column_ranges(footer: bytes, schema: pa.Schema) -> tuple[ColumnRange, ...]:
 
     A column is left out if nulls were not counted everywhere. Bounds say nothing about NaN.
     """
-    groups = value_ranges(footer, schema)
+    metadata = read_struct(footer)
+    groups = _ranges_of(metadata, schema)
     counts: dict[str, list[tuple[int, int, int, int]]] = {}
     try:
-        for group in read_struct(footer).get(4, ()):
+        for group in metadata.get(4, ()):
             for chunk in group[1]:
                 column = chunk[3]
                 nulls = column.get(12, {}).get(3)
