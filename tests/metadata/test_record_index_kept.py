@@ -118,7 +118,7 @@ def test_entries_have_the_moment_of_the_commit_that_put_them_there(tmp_path: Pat
 
 @KINDS
 def test_an_index_of_an_existing_table_has_all_live_keys(tmp_path: Path, kind: str) -> None:
-    table = create(tmp_path / "t", kind, {}, "ts")
+    table = create(tmp_path / "t", kind, {"hoodie.metadata.enable": "false"}, "ts")
     table.insert(rows(1, "a", "b", "c"))
     table.upsert(rows(2, "b"))
     table.insert(rows(1, "d", p="y"))

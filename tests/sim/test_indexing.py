@@ -11,9 +11,10 @@ from support.simulations import Record, explore, explore_seeds, find_violation
 from hoodoo.metadata import recorder
 from hoodoo.model.index_build import IndexBuild
 from hoodoo.services import indexing as builds
-from hoodoo.testing.sim.explore import POINTS, by_faults
+from hoodoo.testing.sim.explore import POINTS, by_faults, fault_points
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.preemptions import by_preemptions
+from hoodoo.testing.sim.scenario import run
 from hoodoo.testing.sim.scenarios import indexing
 from hoodoo.testing.sim.scenarios.indexing import IndexingScenario
 
@@ -47,7 +48,8 @@ BY_SEED = [
 def test_no_entry_is_missing_after_a_crash(
     scenario: type[IndexingScenario], actor: str, record_property: Record
 ) -> None:
-    outcomes = islice(by_faults(scenario, actor, faults=CRASH), 0, None, IN_CI)
+    points = fault_points(scenario, actor, faults=CRASH)[::IN_CI]
+    outcomes = (run(scenario, point) for point in points)
     found = explore(record_property, f"{scenario.name}, crashes", outcomes)
     assert found.is_complete
     assert found.runs > 8

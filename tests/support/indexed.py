@@ -25,6 +25,7 @@ STAYS = {**GLOBAL, "hoodie.simple.index.update.partition.path": "false"}
 RECORD = {
     INDEX: "RECORD_INDEX",
     "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "false",
     "hoodie.metadata.global.record.level.index.enable": "true",
     "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
 }

@@ -249,6 +249,12 @@ class Case4TableServices(IndexingScenario):
             "compactor": self.compactor(after_ms=400),
         }
 
+    def _finish_builds(self, env: Env) -> None:
+        super()._finish_builds(env)
+        table = self.table(env)
+        table.run_compaction()
+        table.clean()
+
 
 class MultiWriter(IndexingScenario):
     """The multi-writer scenario: two writers in flight while an index is requested and built."""
