@@ -437,7 +437,7 @@ def _wait_for(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("hoodie.metadata.record.index.enable", "true", "hoodoo has no index of that kind yet"),
+        ("hoodie.metadata.index.expression.enable", "true", "hoodoo has no index of that kind yet"),
         ("hoodie.datasource.write.operation", "insert", "kind upsert"),
         ("hoodie.datasource.write.recordkey.field", "ts", "the table has 'id' there"),
     ],
