@@ -58,7 +58,8 @@ def partition_stats(
     merged = merge_column_stats([Batch(table)])
     kinds = pa.repeat(pa.scalar(int(RecordKind.PARTITION_STATS), pa.int32()), merged.num_rows)
     merged = _set(_set(merged, "kind", kinds), "is_tight_bound", pa.repeat(is_tight, len(kinds)))
-    return _forget_bounds(merged, pc.is_in(merged["key"], _unknown_keys(table)))
+    merged = _forget_bounds(merged, pc.is_in(merged["key"], _unknown_keys(table)))
+    return _state_types(merged, columns)
 
 
 def column_stats_deletes(
@@ -180,6 +181,20 @@ def _forget_bounds(table: pa.Table, forgotten: pa.ChunkedArray) -> pa.Table:
     types = pc.if_else(forgotten, pa.scalar(int(ValueType.NULL), pa.int32()), table["value_type"])
     infos = pc.if_else(forgotten, pa.scalar(None, pa.string()), table["value_type_info"])
     return _set(_set(table, "value_type", types), "value_type_info", infos)
+
+
+def _state_types(table: pa.Table, columns: Mapping[str, ColumnType]) -> pa.Table:
+    """Entries without bounds have the type of their column, too.
+
+    Apache Hudi merges the bounds of two entries by the type of the later one, and fails if that
+    says that there are none while the earlier one has some.
+    """
+    names: list[str] = table["column_name"].to_pylist()
+    untold = pc.equal(table["value_type"], int(ValueType.NULL))
+    types = pa.array([int(columns[name].value_type) for name in names], pa.int32())
+    infos = pa.array([columns[name].info for name in names], pa.string())
+    table = _set(table, "value_type", pc.if_else(untold, types, table["value_type"]))
+    return _set(table, "value_type_info", pc.if_else(untold, infos, table["value_type_info"]))
 
 
 def _set(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
