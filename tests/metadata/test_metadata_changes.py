@@ -277,7 +277,7 @@ def test_one_file_with_unknown_bounds_hides_those_of_its_partition() -> None:
     by_column = {row["column_name"]: row for row in rows}
     assert by_column["c"]["min_value"] == {"value": 1}
     assert by_column["c"]["value_type"] == ValueType.INT
-    assert (by_column["d"]["min_value"], by_column["d"]["value_type"]) == (None, ValueType.NULL)
+    assert (by_column["d"]["min_value"], by_column["d"]["value_type"]) == (None, ValueType.INT)
     assert {row["file_name"] for row in rows} == {"p"}
     assert [row["value_count"] for row in rows] == [4, 4]
 
