@@ -2,7 +2,7 @@
 
 Each side is a process of its own with one session, and has a table of the same rows, copy on write
 or merge on read (Delta: deletion vectors). Each turn is on a copy of the table that was loaded.
-What both have in the end must be equal.
+What both have in the end must be equal. The first turn of a kind is told apart: it warms up.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from statistics import median
 from bench.clock import ratio_line
 from bench.spark import data, session
 from bench.spark.peers import Peer, SideFailed
-from bench.spark.runner import Request
+from bench.spark.runner import Answer, Request
 
 TURNS = 3
 WHERE = "fare < 1.1"
 """About one row in a hundred, in every file."""
 KINDS = ("cow", "mor")
+AIM = 0.5
 
 
 def run(folder: Path, rows: int) -> None:
@@ -36,12 +37,24 @@ def run(folder: Path, rows: int) -> None:
     try:
         for kind in KINDS:
             for verb, what in (("merge", "merge of 1 %"), ("erase", f"delete where {WHERE}")):
-                took = _race(peers, folder, kind, verb)
-                line = ratio_line(f"{what}, {kind}, {rows:,} rows", took["hoodoo"], took["delta"])
-                print(line, flush=True)
+                _report(f"{what}, {kind}, {rows:,} rows", _race(peers, folder, kind, verb))
     finally:
         for peer in peers.values():
             peer.close()
+
+
+def _report(what: str, answers: dict[str, list[Answer]]) -> None:
+    """Ratios of times and of CPU seconds, and the phases of our turn that is nearest the median."""
+    first, *ours = answers["hoodoo"]
+    first_of_theirs, *theirs = answers["delta"]
+    middle = median(turn.seconds for turn in ours)
+    print(ratio_line(what, middle, median(turn.seconds for turn in theirs), AIM))
+    cpu = (median(turn.cpu_seconds for turn in turns) for turns in (ours, theirs))
+    print(ratio_line("    CPU seconds", *cpu))
+    print(ratio_line("    first turn", first.seconds, first_of_theirs.seconds))
+    nearest = min(ours, key=lambda turn: abs(turn.seconds - middle))
+    phases = ", ".join(f"{name} {took:.2f}" for name, took in nearest.phases.items())
+    print(f"    phases: {phases}", flush=True)
 
 
 def _build(folder: Path, rows: int) -> None:
@@ -55,9 +68,9 @@ def _build(folder: Path, rows: int) -> None:
         spark.stop()
 
 
-def _race(peers: dict[str, Peer], folder: Path, kind: str, verb: str) -> dict[str, float]:
-    """Median seconds of each side; the first turn warms up."""
-    took: dict[str, list[float]] = {name: [] for name in peers}
+def _race(peers: dict[str, Peer], folder: Path, kind: str, verb: str) -> dict[str, list[Answer]]:
+    """The turns of each side, in order."""
+    turns: dict[str, list[Answer]] = {name: [] for name in peers}
     sums: dict[str, object] = {}
     for turn in range(TURNS + 1):
         for name, peer in peers.items():
@@ -66,11 +79,10 @@ def _race(peers: dict[str, Peer], folder: Path, kind: str, verb: str) -> dict[st
                 peer.do(Request(name, "load", kind, str(loaded), rows=str(folder / "all")))
             shutil.copytree(loaded, place)
             source = str(folder / "hundredth")
-            done = peer.do(Request(name, verb, kind, str(place), rows=source, where=WHERE))
-            if turn:
-                took[name].append(done.seconds)
-            else:
+            request = Request(name, verb, kind, str(place), rows=source, where=WHERE)
+            turns[name].append(peer.do(request))
+            if not turn:
                 sums[name] = peer.do(Request(name, "check", kind, str(place))).checksum
             shutil.rmtree(place)
     assert len({str(found) for found in sums.values()}) == 1, sums
-    return {name: median(seconds) for name, seconds in took.items()}
+    return turns
