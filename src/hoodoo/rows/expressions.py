@@ -72,6 +72,18 @@ def parse_expression(text: str, resolve: Resolve) -> pc.Expression:
     return _Parser(text, resolve, exact=True).parse() if parser.has_decimals else expression
 
 
+def column_names(text: str) -> frozenset[str]:
+    """The columns that an expression names, whatever table it is for."""
+    names: set[str] = set()
+
+    def resolve(name: str) -> tuple[pc.Expression, pa.DataType]:
+        names.add(name)
+        return pc.field(name), pa.string()
+
+    parse_expression(text, resolve)
+    return frozenset(names)
+
+
 def columns_by_name(schema: pa.Schema) -> Resolve:
     """Names mean the columns of a schema; dots reach into structs."""
 

@@ -32,7 +32,9 @@ class ChangeCalls:
         """Write rows."""
         raise NotImplementedError
 
-    def _change(self, request: Change, spark: Any, notes: Notes) -> CommitResult | None:
+    def _change(
+        self, request: Change, spark: Any, progress: OnProgress | None, notes: Notes
+    ) -> CommitResult | None:
         """By Spark if the source is a DataFrame or a session is given, else in this process.
 
         Then the services are run that are due.
@@ -50,16 +52,16 @@ class ChangeCalls:
             engine = engine_for(self._ref, source)
 
             def change(ref: TableRef) -> CommitResult | None:
-                return change_by_spark(ref, request, source)
+                return change_by_spark(ref, request, source, progress)
         else:
             from hoodoo.write import predicate_writes
 
             def change(ref: TableRef) -> CommitResult | None:
-                return predicate_writes.change(ref, request, engine)
+                return predicate_writes.change(ref, request, engine, progress)
 
         mine = self._ref.with_notes(check_notes(notes))
         done = run_with_retries(mine, OperationType.UPSERT, change)
-        return keep_up(self._ref, engine, done) if done is not None else None
+        return keep_up(self._ref, engine, done, progress) if done is not None else None
 
     @overload
     def delete(
@@ -71,7 +73,12 @@ class ChangeCalls:
     ) -> CommitResult: ...
     @overload
     def delete(
-        self, *, where: Any, spark: Any = None, **notes: Unpack[Notes]
+        self,
+        *,
+        where: Any,
+        spark: Any = None,
+        progress: OnProgress | None = None,
+        **notes: Unpack[Notes],
     ) -> CommitResult | None: ...
     def delete(
         self,
@@ -98,7 +105,7 @@ class ChangeCalls:
             return self._write(OperationType.DELETE, rows_or_keys, progress, notes)
         from hoodoo.write.change_requests import DeleteWhere
 
-        return self._change(DeleteWhere(where), spark, notes)
+        return self._change(DeleteWhere(where), spark, progress, notes)
 
     def update(
         self,
@@ -106,6 +113,7 @@ class ChangeCalls:
         where: Any = None,
         *,
         spark: Any = None,
+        progress: OnProgress | None = None,
         **notes: Unpack[Notes],
     ) -> CommitResult | None:
         """Give columns new values where a condition is true, or everywhere.
@@ -118,7 +126,7 @@ class ChangeCalls:
         """
         from hoodoo.write.change_requests import build_update
 
-        return self._change(build_update(set, where), spark, notes)
+        return self._change(build_update(set, where), spark, progress, notes)
 
     def merge(
         self,
@@ -128,6 +136,7 @@ class ChangeCalls:
         when_matched_update: bool | str | Mapping[str, Any] | Any = None,
         when_matched_delete: bool | str | Any = None,
         when_not_matched_insert: bool | str | Mapping[str, Any] | Any = None,
+        progress: OnProgress | None = None,
         **notes: Unpack[Notes],
     ) -> CommitResult | None:
         """Bring rows of a source together with those that have the same values in `on` columns.
@@ -151,4 +160,4 @@ class ChangeCalls:
         request = build_merge(
             source, on, when_matched_update, when_matched_delete, when_not_matched_insert
         )
-        return self._change(request, None, notes)
+        return self._change(request, None, progress, notes)

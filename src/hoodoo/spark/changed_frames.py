@@ -14,6 +14,7 @@ from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.model.commit import OperationType
 from hoodoo.model.file_group_write import Destination
 from hoodoo.model.paths import PartitionPath
+from hoodoo.spark.change_columns import ACTION, DELETE, INSERT, NEW_ROW, OLD_ROW, UPDATE
 from hoodoo.spark.columns import DELETED, HASH, LABEL, PLACE
 from hoodoo.spark.engine import engine_on
 from hoodoo.spark.join_keys import tag, tag_new
@@ -28,8 +29,6 @@ from hoodoo.write.commit import CommitResult
 from hoodoo.write.execute import Phases, execute
 from hoodoo.write.partitions import refuse_unusable_partitions
 
-ACTION, OLD_ROW, NEW_ROW = "_hoodoo_action", "_hoodoo_old", "_hoodoo_new"
-UPDATE, DELETE, INSERT = "U", "D", "I"
 _OLD_KEY, _OLD_PLACE, _IS_OLDER = "_hoodoo_old_key", "_hoodoo_old_place", "_hoodoo_older"
 
 Keep = Callable[[DataFrame], DataFrame]

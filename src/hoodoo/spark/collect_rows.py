@@ -43,27 +43,28 @@ def write_collected(
     spark, phases = ready_workers(incoming), Phases(ref.env, on_progress)
     text = f"hoodoo {ref.properties.name}"
     with phases.timed("collect"), describe_jobs(spark, f"{text}: collect"):
-        rows = _collect(drop_meta_columns(incoming), ref.config.get(DRIVER_MAX_BYTES))
-    if rows is None:
+        rows = drop_meta_columns(incoming)
+        schema = normalise(arrow_schema(rows.schema))
+        table = collect_few(rows, ref.config.get(DRIVER_MAX_BYTES))
+    if table is None:
         return None
     engine = SparkEngine(spark, text, here_bytes=ref.config.get(DRIVER_MAX_FILE_BYTES))
-    result = operations.write(ref, operation, rows, engine, on_progress)
+    result = operations.write(ref, operation, conform(table, schema), engine, on_progress)
     timings: Mapping[str, float] = {**phases.seconds, **result.timings}
     return replace(result, timings=timings)
 
 
-def _collect(rows: DataFrame, most_bytes: int) -> pa.Table | None:
+def collect_few(rows: DataFrame, most_bytes: int) -> pa.Table | None:
     """All rows, if that is not much by Spark's own estimate, nor in truth."""
     if not most_bytes:
         return None
-    schema = normalise(arrow_schema(rows.schema))
     if _is_of_unknown_size(rows):
         table = _to_arrow(rows.limit(_PROBED_ROWS + 1))
         if table is not None and table.num_rows > _PROBED_ROWS:
             return None
     else:
         table = _to_arrow(rows) if _expected_bytes(rows) <= most_bytes else None
-    return conform(table, schema) if table is not None and table.nbytes <= most_bytes else None
+    return table if table is not None and table.nbytes <= most_bytes else None
 
 
 def _to_arrow(rows: DataFrame) -> pa.Table | None:

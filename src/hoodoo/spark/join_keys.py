@@ -25,6 +25,7 @@ from hoodoo.model.file_group_write import NEW
 from hoodoo.rows.merge import are_greater, one_array, to_flags
 from hoodoo.spark.bucket_hash import number_buckets
 from hoodoo.spark.columns import DELETED, LABEL, PLACE
+from hoodoo.spark.frames import to_frame
 from hoodoo.spark.look_up_keys import add_stored_rows, look_up_keys
 from hoodoo.spark.prepare import Rows, keep_one_per_key, ordering_of
 from hoodoo.spark.stored_keys import (
@@ -84,7 +85,7 @@ def _tag_by_label(spark: SparkSession, target: Target, rows: Rows, *, deletes: b
     present = target.index.destinations(target.snapshot.slices())
     if rows.in_all_partitions:
         places = sorted({destination.partition for destination in present})
-        every = spark.createDataFrame(pa.table({PLACE: pa.array(places, pa.string())}))
+        every = to_frame(spark, pa.table({PLACE: pa.array(places, pa.string())}))
         tagged = rows.frame.withColumn(LABEL, _labels(target)).crossJoin(sf.broadcast(every))
     else:
         tagged = tag_new(target, rows.frame)
@@ -94,7 +95,7 @@ def _tag_by_label(spark: SparkSession, target: Target, rows: Rows, *, deletes: b
         PLACE: pa.array([destination.partition for destination in present], pa.string()),
         LABEL: pa.array([destination.label for destination in present], pa.string()),
     }
-    destinations = sf.broadcast(spark.createDataFrame(pa.table(columns)))
+    destinations = sf.broadcast(to_frame(spark, pa.table(columns)))
     return tagged.join(destinations, [PLACE, LABEL], "left_semi")
 
 

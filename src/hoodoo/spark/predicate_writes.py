@@ -1,9 +1,10 @@
-"""Delete, update and merge on Spark: what matches is found and computed by Spark's own plans.
+"""Delete, update and merge on Spark: expressions are Spark's, and all changes are one commit.
 
     snapshot -> rows that match -> changes (`ACTION`, `OLD`, `NEW`) -> one plan -> one commit
 
-Few changes are collected by the driver, which plans them as the local engine does; many are tagged
-and written where they are (`changed_frames`). Files are left out by what is known of their columns.
+Where tasks can tell which rows match, and these are few, the driver plans them as the local engine
+does (`collect_changes`). Otherwise Spark finds them; few of them are planned by the driver too, and
+many are tagged and written where they are (`changed_frames`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.errors import (
@@ -31,19 +31,23 @@ from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError
 from hoodoo.format.schema import META_FIELDS
 from hoodoo.model.predicate import All, Compare, Predicate
-from hoodoo.rows.conform import conform
+from hoodoo.model.progress import OnProgress
 from hoodoo.rows.filter import to_predicate
 from hoodoo.rows.merge import to_flags
-from hoodoo.spark.changed_frames import (
+from hoodoo.spark.change_columns import (
     ACTION,
     DELETE,
     INSERT,
     NEW_ROW,
     OLD_ROW,
+    TARGET,
     UPDATE,
-    ChangedFrames,
-    write_frames,
+    build_updated_row,
+    check_merge,
+    join_sides,
 )
+from hoodoo.spark.changed_frames import ChangedFrames, write_frames
+from hoodoo.spark.collect_changes import collect_changes, rows_in
 from hoodoo.spark.engine import SparkEngine, engine_on
 from hoodoo.spark.prepare import drop_meta_columns
 from hoodoo.spark.read import build_frame
@@ -55,15 +59,11 @@ from hoodoo.table.scan import select_in
 from hoodoo.write.assignment import Target
 from hoodoo.write.change_requests import (
     Change,
-    Clause,
     DeleteWhere,
     Merge,
     UpdateWhere,
-    Values,
     adds_new_keys,
     ambiguous,
-    check_columns,
-    check_on,
     check_update,
 )
 from hoodoo.write.changed_rows import ChangedRows, StoredRows, write_changed
@@ -86,16 +86,26 @@ def engine_for(ref: TableRef, given: Any) -> SparkEngine:
     return engine_on(session_of(given) if isinstance(given, DataFrame) else given, ref)
 
 
-def change(ref: TableRef, request: Change, given: Any) -> CommitResult | None:
+def change(
+    ref: TableRef, request: Change, given: Any, on_progress: OnProgress | None = None
+) -> CommitResult | None:
     """Carry a change out, by the session that is given or of the source; None if there is none.
 
     Needs: `ref` was reopened for this write (`write.retry`).
     """
     spark = ready_workers(given) if isinstance(given, DataFrame) else ready_session(given)
-    phases, text = Phases(ref.env), f"hoodoo {ref.properties.name}: find rows to change"
+    phases, text = (
+        Phases(ref.env, on_progress),
+        f"hoodoo {ref.properties.name}: find rows to change",
+    )
+    engine = engine_on(spark, ref)
+    with phases.timed("read"), describe_jobs(spark, text), _translated_errors():
+        target = Target.load(ref)
+        changed = collect_changes(spark, target, request, engine)
+    if changed is not None:
+        return None if changed.is_nothing else write_changed(target, changed, engine, phases)
     with ExitStack() as cached:
         with phases.timed("read"), describe_jobs(spark, text), _translated_errors():
-            target = Target.load(ref)
             changes, are_new = _changes(spark, target, request, cached)
             changes = _keep(changes, cached)
             counts = {row[0]: row[1] for row in changes.groupBy(ACTION).count().collect()}
@@ -103,11 +113,10 @@ def change(ref: TableRef, request: Change, given: Any) -> CommitResult | None:
                 _refuse_ambiguous(changes, request)
         if not counts:
             return None
-        few = FEW_ROWS if ref.config.get(DRIVER_MAX_BYTES) else 0
-        if sum(counts.values()) <= few:
+        if sum(counts.values()) <= (FEW_ROWS if ref.config.get(DRIVER_MAX_BYTES) else 0):
             with phases.timed("read"), _translated_errors():
                 changed = _collect(target, changes, are_new=are_new)
-            return write_changed(target, changed, engine_on(spark, ref), phases)
+            return write_changed(target, changed, engine, phases)
         frames = ChangedFrames(changes, counts, are_new)
         return write_frames(spark, target, frames, lambda frame: _keep(frame, cached), phases)
 
@@ -136,11 +145,11 @@ def _changes(
     match request:
         case DeleteWhere():
             rows = matching(spark, target, request.where)
-            return _as_changes(target, rows, sf.lit(DELETE), None), False
+            return _as_changes(target, rows, sf.lit(DELETE)), False
         case UpdateWhere():
             check_update(request.values, target.snapshot.schema, target.ref.properties.keys)
             rows = matching(spark, target, request.where)
-            new = _new_row(target, request.values, lambda name: sf.col(f"`{name}`"))
+            new = build_updated_row(target, request.values)
             return _as_changes(target, rows, sf.lit(UPDATE), new), False
         case Merge():
             return _merge(spark, target, request, cached)
@@ -158,7 +167,9 @@ def matching(spark: SparkSession, target: Target, where: Any) -> DataFrame:
     return build_frame(spark, select_in(target.snapshot, where, LocalEngine()))
 
 
-def _as_changes(target: Target, rows: DataFrame, action: Column, new: Column | None) -> DataFrame:
+def _as_changes(
+    target: Target, rows: DataFrame, action: Column, new: Column | None = None
+) -> DataFrame:
     empty = sf.lit(None).cast(spark_schema(target.schema))
     old = sf.struct(*(f"`{name}`" for name in rows.columns))
     return rows.select(
@@ -166,24 +177,6 @@ def _as_changes(target: Target, rows: DataFrame, action: Column, new: Column | N
         old.alias(OLD_ROW),
         (new if new is not None else empty).alias(NEW_ROW),
     )
-
-
-def _new_row(target: Target, values: Values, present: Any) -> Column:
-    """A row of the table: new values, and what `present` gives for other columns."""
-    columns = []
-    for field in spark_schema(target.schema).fields:
-        name = field.name
-        column = _value(values[name]) if name in values else present(name)
-        columns.append(column.cast(field.dataType).alias(name))
-    return sf.struct(*columns)
-
-
-def _value(value: Any) -> Column:
-    if isinstance(value, pc.Expression):
-        raise InputError("on Spark a value is SQL text, a Column, or a plain value")
-    if isinstance(value, str):
-        return sf.expr(value)
-    return value if isinstance(value, Column) else sf.lit(value)
 
 
 # -- merge --------------------------------------------------------------------------------------
@@ -194,51 +187,12 @@ def _merge(
 ) -> tuple[DataFrame, bool]:
     """Each row of the source beside the row that it matches, if there is one."""
     source = _keep(drop_meta_columns(request.source), cached)
-    table = spark_schema(target.schema)
-    check_on(request.on, target.schema.names, source.columns)
-    for clause in (request.update, request.insert):
-        if clause is not None and clause.values is not None:
-            check_columns(clause.values, target.schema)
-    ranges, has_nulls = _ranges(source, request, table)
+    check_merge(target, request, source)
+    ranges, has_nulls = _ranges(source, request, spark_schema(target.schema))
     stored = build_frame(spark, select_in(target.snapshot, ranges, LocalEngine()))
-    left = source.select(sf.struct(*(f"`{name}`" for name in source.columns)).alias("source"))
-    right = stored.select(sf.struct(*(f"`{name}`" for name in stored.columns)).alias("target"))
-    equal = sf.lit(True)
-    for name in request.on:
-        mine = sf.col(f"source.`{name}`").cast(table[name].dataType)
-        equal = equal & (mine == sf.col(f"target.`{name}`"))
-    both = left.join(right, equal, "left").withColumns(
-        {"s": sf.col("source"), "t": sf.col("target")}
-    )
-    is_matched = sf.col("target").isNotNull()
-    action = sf.when(is_matched & _holds(request.delete), DELETE)
-    action = action.when(is_matched & _holds(request.update), UPDATE)
-    action = action.when(~is_matched & _holds(request.insert), INSERT)
-    of_source = {n: sf.col(f"source.`{n}`") for n in source.columns if n in target.schema.names}
-    update = _clause_values(request.update, of_source)
-    updated = _new_row(target, update, lambda name: sf.col(f"target.`{name}`"))
-    inserted = _new_row(
-        target, _clause_values(request.insert, of_source), lambda name: sf.lit(None)
-    )
-    changes = both.select(
-        action.alias(ACTION),
-        sf.col("target").alias(OLD_ROW),
-        sf.when(is_matched, updated).otherwise(inserted).alias(NEW_ROW),
-    ).filter(sf.col(ACTION).isNotNull())
+    changes = join_sides(target, request, source, stored, TARGET)
     keys, is_global = target.ref.properties.keys, target.index.is_global
     return changes, adds_new_keys(request, keys, is_global=is_global) and not has_nulls
-
-
-def _holds(clause: Clause | None) -> Column:
-    if clause is None:
-        return sf.lit(False)
-    if clause.condition is None:
-        return sf.lit(True)
-    return sf.coalesce(_value(clause.condition), sf.lit(False))
-
-
-def _clause_values(clause: Clause | None, of_source: Values) -> Values:
-    return of_source if clause is None or clause.values is None else clause.values
 
 
 def _ranges(source: DataFrame, request: Merge, table: Any) -> tuple[Predicate | None, bool]:
@@ -271,16 +225,10 @@ def _refuse_ambiguous(changes: DataFrame, request: Merge) -> None:
 def _collect(target: Target, changes: DataFrame, *, are_new: bool) -> ChangedRows:
     """The changes, in this process."""
     table = changes.toArrow()
-    action = table.column(ACTION)
-    stored = _rows(table.filter(pc.not_equal(action, INSERT)), OLD_ROW, target.snapshot.schema)
-    deleted = to_flags(pc.equal(action.filter(pc.not_equal(action, INSERT)), DELETE))
-    updated = _rows(table.filter(pc.equal(action, UPDATE)), NEW_ROW, target.schema)
-    added = _rows(table.filter(pc.equal(action, INSERT)), NEW_ROW, target.schema)
-    return ChangedRows(StoredRows(stored), np.asarray(deleted), updated, added, are_new)
-
-
-def _rows(table: pa.Table, column: str, schema: pa.Schema) -> pa.Table:
-    """The rows in a column of structs, in the types of a schema."""
-    structs = table.column(column)
-    rows = pa.Table.from_arrays(structs.flatten(), [field.name for field in structs.type])
-    return conform(rows, schema)
+    is_added = pc.equal(table.column(ACTION), INSERT)
+    present, added = table.filter(pc.invert(is_added)), table.filter(is_added)
+    stored = rows_in(present, OLD_ROW, target.snapshot.schema)
+    is_deleted = pc.equal(present.column(ACTION), DELETE)
+    updated = rows_in(present.filter(pc.invert(is_deleted)), NEW_ROW, target.schema)
+    new = rows_in(added, NEW_ROW, target.schema)
+    return ChangedRows(StoredRows(stored), np.asarray(to_flags(is_deleted)), updated, new, are_new)

@@ -29,6 +29,7 @@ from hoodoo.model.file_group_write import FileGroupWrite, Route
 from hoodoo.model.stats import WriteStat
 from hoodoo.spark.columns import DELETED, HASH, LABEL, PLACE, TASK, WRITE
 from hoodoo.spark.first_error import watch_for_errors
+from hoodoo.spark.frames import to_frame
 from hoodoo.spark.packing import pack
 from hoodoo.spark.placement import leading_numbers
 from hoodoo.spark.session import describe_jobs, stoppable_jobs, translate_spark_errors
@@ -97,7 +98,7 @@ class ByDestination:
                 **_task_columns(writes, tasks),
             }
         )
-        routed = self.frame.join(sf.broadcast(spark.createDataFrame(table)), [PLACE, LABEL])
+        routed = self.frame.join(sf.broadcast(to_frame(spark, table)), [PLACE, LABEL])
         routed = routed.filter(sf.col(HASH).between(sf.col(_LOW), sf.col(_HIGH)))
         return _send(routed.drop(PLACE, LABEL, _LOW, _HIGH), tasks)
 
@@ -121,7 +122,7 @@ class ByKey:
         table = pa.table({self.hash: self.hashes, **_task_columns(self.writes, tasks)})
         if self.deletes is not None:
             table = table.append_column(DELETED, pa.array(self.deletes))
-        routed = self.frame.join(sf.broadcast(spark.createDataFrame(table)), self.hash)
+        routed = self.frame.join(sf.broadcast(to_frame(spark, table)), self.hash)
         return _send(routed.drop(self.hash), tasks)
 
 

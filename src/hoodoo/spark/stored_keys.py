@@ -22,6 +22,7 @@ from hoodoo.model.files import FileGroupId, FileSlice
 from hoodoo.rows.merge import one_array
 from hoodoo.spark.columns import HASH, LABEL, PLACE, TASK
 from hoodoo.spark.engine import SparkEngine
+from hoodoo.spark.frames import to_frame
 from hoodoo.spark.native import base_files, is_reachable
 from hoodoo.spark.placement import leading_numbers
 from hoodoo.spark.python_scan import map_slices
@@ -132,7 +133,7 @@ def _pair_with_slices(
         | key.rlike(_WIDE)
     )
     keys = rows.select(RECORD_KEY, PARTITION_PATH).distinct()
-    pairs = keys.join(sf.broadcast(spark.createDataFrame(table)), PARTITION_PATH).filter(may_hold)
+    pairs = keys.join(sf.broadcast(to_frame(spark, table)), PARTITION_PATH).filter(may_hold)
     return pairs.repartition(len(reads), TASK).select(RECORD_KEY, _SLICE)
 
 

@@ -7,7 +7,7 @@ Nothing matches: nothing is committed. A retry after a conflict reads again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError
 from hoodoo.format.schema import META_FIELDS
 from hoodoo.index.matches import Positions
-from hoodoo.model.predicate import All, Compare, Predicate
+from hoodoo.model.progress import OnProgress
 from hoodoo.rows.conform import conform
 from hoodoo.rows.expressions import (
     Resolve,
@@ -30,12 +30,17 @@ from hoodoo.rows.expressions import (
     parse_expression,
     repeat_value,
 )
-from hoodoo.rows.filter import to_predicate
-from hoodoo.rows.merge import one_array, to_flags
-from hoodoo.table.read import Selection, read_rule, read_slice, slice_reads
+from hoodoo.rows.merge import to_flags
 from hoodoo.table.ref import TableRef
-from hoodoo.table.scan import select_in
 from hoodoo.write.assignment import Target
+from hoodoo.write.candidates import (
+    are_known,
+    columns_to_merge,
+    columns_to_update,
+    find_rows,
+    match_values,
+    read_condition,
+)
 from hoodoo.write.change_requests import (
     Change,
     Clause,
@@ -56,20 +61,21 @@ from hoodoo.write.prepare import check_table
 
 SOURCE, TARGET = "source.", "target."
 _SIDES = {"source": SOURCE, "s": SOURCE, "target": TARGET, "t": TARGET}
-_NONE: Positions = np.zeros(0, np.int64)
 
 
-def change(ref: TableRef, request: Change, engine: Engine) -> CommitResult | None:
+def change(
+    ref: TableRef, request: Change, engine: Engine, on_progress: OnProgress | None = None
+) -> CommitResult | None:
     """Carry a change out; None if there is nothing to change.
 
     Needs: `ref` was reopened for this write (`write.retry`).
     """
-    phases = Phases(ref.env)
+    phases = Phases(ref.env, on_progress)
     with phases.timed("read"):
         target = Target.load(ref)
         match request:
             case DeleteWhere():
-                changed = _delete(target, request, engine)
+                changed = delete_rows(target, _find(target, request.where, (), engine))
             case UpdateWhere():
                 changed = _update(target, request, engine)
             case Merge():
@@ -77,24 +83,16 @@ def change(ref: TableRef, request: Change, engine: Engine) -> CommitResult | Non
     return None if changed.is_nothing else write_changed(target, changed, engine, phases)
 
 
-def filter_of(where: Any, schema: pa.Schema) -> Any:
-    """A condition as reads take it: one that prunes files if it can be, else an expression."""
-    if not isinstance(where, str):
-        return where
-    try:
-        to_predicate(where, schema)
-    except InputError:
-        condition = parse_expression(where, columns_by_name(schema))
-        are_true(schema.empty_table(), condition)
-        return condition
-    return where
-
-
-def _delete(target: Target, request: DeleteWhere, engine: Engine) -> ChangedRows:
-    schema = target.snapshot.schema
-    selection = select_in(target.snapshot, filter_of(request.where, schema), engine)
-    stored, nothing = _read(selection, engine), target.schema.empty_table()
+def delete_rows(target: Target, stored: StoredRows) -> ChangedRows:
+    """The change that takes these rows out."""
+    nothing = target.schema.empty_table()
     return ChangedRows(stored, np.ones(stored.rows.num_rows, bool), nothing, nothing)
+
+
+def _find(target: Target, where: Any, columns: Sequence[str], engine: Engine) -> StoredRows:
+    stored = find_rows(target, read_condition(where, target.snapshot.schema), columns, engine)
+    assert stored is not None  # there is no limit
+    return stored
 
 
 def _update(target: Target, request: UpdateWhere, engine: Engine) -> ChangedRows:
@@ -102,21 +100,12 @@ def _update(target: Target, request: UpdateWhere, engine: Engine) -> ChangedRows
     check_update(request.values, schema, target.ref.properties.keys)
     resolve = columns_by_name(schema)
     _compute(schema.empty_table(), request.values, target.schema, resolve)  # errors before reads
-    selection = select_in(target.snapshot, filter_of(request.where, schema), engine)
-    stored = _read(selection, engine)
+    needed = columns_to_update(request.values, schema)
+    stored = _find(target, request.where, needed, engine)
     columns = _compute(stored.rows, request.values, target.schema, resolve)
     updated = _replace(stored.rows, columns, target.schema)
     nothing = target.schema.empty_table()
     return ChangedRows(stored, np.zeros(stored.rows.num_rows, bool), updated, nothing)
-
-
-def _read(selection: Selection, engine: Engine) -> StoredRows:
-    """The rows, and the slice of each."""
-    reads = slice_reads(selection.snapshot, selection.rule, selection.slices)
-    tables = list(engine.map(read_slice, reads))
-    places = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
-    rows = pa.concat_tables([selection.schema.empty_table(), *tables])
-    return StoredRows(rows, selection.slices, places)
 
 
 def _compute(
@@ -155,9 +144,11 @@ def _merge(target: Target, request: Merge, engine: Engine) -> ChangedRows:
     source, schema = check_table(request.source), target.schema
     check_on(request.on, schema.names, source.column_names)
     keys = _cast_keys(source, request, schema)
-    stored = _read_matching(target, keys, engine)
+    needed = columns_to_merge(request, schema, source.column_names)
+    stored = find_rows(target, match_values(keys), needed, engine)
+    assert stored is not None  # there is no limit
     stored_at, source_at = _match(stored.rows, keys, request)
-    both = _side_by_side(stored.rows.select(schema.names), stored_at, source, source_at)
+    both = _side_by_side(stored.rows, stored_at, source, source_at)
     resolve = _columns_of_sides(schema, source.schema)
 
     deletes = _holds(request.delete, both, resolve)
@@ -165,11 +156,12 @@ def _merge(target: Target, request: Merge, engine: Engine) -> ChangedRows:
     touched = np.flatnonzero(deletes | updates)
     _refuse_ambiguous(stored.rows, stored_at[touched], request)
     stored = stored.take(stored_at[touched])
-    updating = both.take(pa.array(np.flatnonzero(updates)))
-    values = _values_of(request.update, schema, source.schema) if request.update else {}
-    columns = _compute(updating, values, schema, resolve)
-    old = stored.rows.filter(pa.array(~deletes[touched]))
-    updated = _replace(old, columns, schema)
+    updated = schema.empty_table()
+    if request.update is not None:
+        updating = both.take(pa.array(np.flatnonzero(updates)))
+        values = _values_of(request.update, schema, source.schema)
+        columns = _compute(updating, values, schema, resolve)
+        updated = _replace(stored.rows.filter(pa.array(~deletes[touched])), columns, schema)
     added, has_nulls = _added(request, schema, source, keys, source_at)
     is_new = adds_new_keys(request, target.ref.properties.keys, is_global=target.index.is_global)
     return ChangedRows(stored, deletes[touched], updated, added, are_new=is_new and not has_nulls)
@@ -182,31 +174,6 @@ def _cast_keys(source: pa.Table, request: Merge, schema: pa.Schema) -> pa.Table:
         if pa.types.is_nested(field.type):
             raise InputError(f"merge on {field.name}: a column of {field.type} cannot be compared")
     return pa.table({field.name: cast_values(source.column(field.name), field) for field in fields})
-
-
-def _read_matching(target: Target, keys: pa.Table, engine: Engine) -> StoredRows:
-    """Rows that may match: files are left out by the ranges of the source's values."""
-    known = keys.filter(_are_known(keys))
-    if not known.num_rows:
-        return StoredRows(target.snapshot.schema.empty_table(), (), _NONE)
-    ranges: list[Predicate] = []
-    equal = pc.scalar(True)
-    for name in known.column_names:
-        column = known.column(name)
-        equal = equal & pc.field(name).isin(one_array(column).unique())
-        if not pa.types.is_floating(column.type):
-            bounds = pc.min_max(column).as_py()
-            ranges += [Compare(name, ">=", bounds["min"]), Compare(name, "<=", bounds["max"])]
-    selection = select_in(target.snapshot, All(tuple(ranges)), engine)
-    rule = read_rule(target.snapshot, filter=equal)
-    return _read(Selection(target.snapshot, rule, selection.slices), engine)
-
-
-def _are_known(keys: pa.Table) -> pa.Array:
-    flags = np.ones(keys.num_rows, bool)
-    for column in keys.columns:
-        flags &= to_flags(pc.is_valid(column))
-    return pa.array(flags)
 
 
 def _match(stored: pa.Table, keys: pa.Table, request: Merge) -> tuple[Positions, Positions]:
@@ -292,5 +259,5 @@ def _added(
     columns = _compute(rows, values, schema, resolve)
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     every = [columns.get(f.name, pa.nulls(rows.num_rows, f.type)) for f in schema]
-    has_nulls = not all(_are_known(keys.filter(pa.array(is_new))).to_pylist())
+    has_nulls = not all(are_known(keys.filter(pa.array(is_new))).to_pylist())
     return conform(pa.Table.from_arrays(every, schema=nullable), schema), has_nulls

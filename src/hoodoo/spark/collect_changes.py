@@ -1,0 +1,184 @@
+"""Few changes: tasks look for the rows that may change, and the driver plans what becomes of them.
+
+    source -> driver; its values -> tasks, one for each slice -> rows that match -> driver
+
+Expressions are Spark's all the same: it computes them for the rows that were found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from hoodoo.config.tasks import DRIVER_MAX_BYTES
+from hoodoo.engine.engine import Engine
+from hoodoo.errors import InputError, SchemaMismatch, Unsupported
+from hoodoo.rows.conform import conform
+from hoodoo.rows.filter import to_predicate
+from hoodoo.rows.merge import to_flags
+from hoodoo.spark.change_columns import (
+    ACTION,
+    DELETE,
+    INSERT,
+    NEW_ROW,
+    OLD_ROW,
+    TARGET,
+    UPDATE,
+    build_updated_row,
+    check_merge,
+    join_sides,
+)
+from hoodoo.spark.collect_rows import collect_few
+from hoodoo.spark.frames import to_frame
+from hoodoo.spark.prepare import drop_meta_columns
+from hoodoo.spark.schema import arrow_schema, spark_schema, to_spark
+from hoodoo.write.assignment import Target
+from hoodoo.write.candidates import (
+    Condition,
+    are_known,
+    columns_to_merge,
+    columns_to_update,
+    find_rows,
+    match_values,
+    read_condition,
+)
+from hoodoo.write.change_requests import (
+    Change,
+    DeleteWhere,
+    Merge,
+    UpdateWhere,
+    adds_new_keys,
+    ambiguous,
+    check_update,
+)
+from hoodoo.write.changed_rows import ChangedRows, StoredRows
+from hoodoo.write.predicate_writes import delete_rows
+
+_NUMBER = "_hoodoo_number"
+_ON = "_hoodoo_on"
+
+
+def collect_changes(
+    spark: SparkSession, target: Target, request: Change, engine: Engine
+) -> ChangedRows | None:
+    """The changes, if they are few, and tasks can tell which rows they concern; else None."""
+    most_bytes = target.ref.config.get(DRIVER_MAX_BYTES)
+    if not most_bytes:
+        return None
+    match request:
+        case DeleteWhere():
+            condition = _condition(target, request.where)
+            stored = condition and find_rows(target, condition, (), engine, most_bytes=most_bytes)
+            return delete_rows(target, stored) if stored else None
+        case UpdateWhere():
+            return _update(spark, target, request, engine, most_bytes)
+        case Merge():
+            return _merge(spark, target, request, engine, most_bytes)
+
+
+def _condition(target: Target, where: Any) -> Condition | None:
+    """A condition that hoodoo reads itself, as reads do; of others Spark knows what they mean."""
+    if where is not None:
+        try:
+            to_predicate(where, target.snapshot.schema)
+        except InputError:
+            return None
+    return read_condition(where, target.snapshot.schema)
+
+
+def _update(
+    spark: SparkSession, target: Target, request: UpdateWhere, engine: Engine, most_bytes: int
+) -> ChangedRows | None:
+    check_update(request.values, target.snapshot.schema, target.ref.properties.keys)
+    condition = _condition(target, request.where)
+    if condition is None:
+        return None
+    needed = columns_to_update(request.values, target.snapshot.schema)
+    stored = find_rows(target, condition, needed, engine, most_bytes=most_bytes)
+    if stored is None:
+        return None
+    rows = _number(spark, stored.rows).select(
+        sf.lit(UPDATE).alias(ACTION),
+        sf.col(_NUMBER).alias(OLD_ROW),
+        build_updated_row(target, request.values).alias(NEW_ROW),
+    )
+    return _to_changes(target, stored, rows.toArrow(), are_new=False)
+
+
+def _merge(
+    spark: SparkSession, target: Target, request: Merge, engine: Engine, most_bytes: int
+) -> ChangedRows | None:
+    rows = drop_meta_columns(request.source)
+    check_merge(target, request, rows)
+    fields = [target.schema.field(name) for name in request.on]
+    if any(pa.types.is_floating(f.type) or pa.types.is_nested(f.type) for f in fields):
+        return None  # Arrow and Spark do not agree on what is equal
+    try:
+        arrow_schema(rows.schema)
+    except (SchemaMismatch, Unsupported):
+        return None
+    table = spark_schema(target.schema)
+    keys = {
+        f"{_ON}{n}": sf.col(f"`{name}`").cast(table[name].dataType)
+        for n, name in enumerate(request.on)
+    }
+    source = collect_few(rows.withColumns(keys), most_bytes)
+    if source is None:
+        return None
+    values = pa.table(
+        {f.name: source.column(f"{_ON}{n}").cast(f.type) for n, f in enumerate(fields)}
+    )
+    needed = columns_to_merge(request, target.schema, rows.columns)
+    stored = find_rows(target, match_values(values), needed, engine, most_bytes=most_bytes)
+    if stored is None:
+        return None
+    mine = to_frame(spark, source.select(rows.columns), rows.schema)
+    theirs = sf.broadcast(_number(spark, stored.rows))
+    changes = join_sides(target, request, mine, theirs, f"{TARGET}.{_NUMBER}").toArrow()
+    _refuse_ambiguous(stored, changes, request)
+    is_new = adds_new_keys(request, target.ref.properties.keys, is_global=target.index.is_global)
+    has_nulls = not pc.all(are_known(values), min_count=0).as_py()
+    return _to_changes(target, stored, changes, are_new=is_new and not has_nulls)
+
+
+def _number(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows in Spark, each with its position."""
+    numbers = pa.array(np.arange(rows.num_rows), pa.int64())
+    numbered = to_spark(rows.append_column(_NUMBER, numbers))
+    return to_frame(spark, numbered, spark_schema(numbered.schema))
+
+
+def _refuse_ambiguous(stored: StoredRows, changes: pa.Table, request: Merge) -> None:
+    """Fail if several rows of the source match one row: that would not say what becomes of it."""
+    counts = pc.value_counts(changes.column(OLD_ROW).drop_null())
+    for at in counts.filter(pc.greater(counts.field("counts"), 1)).slice(0, 1).to_pylist():
+        raise ambiguous(
+            request.on, stored.rows.select(request.on).slice(at["values"], 1).to_pylist()[0]
+        )
+
+
+def _to_changes(
+    target: Target, stored: StoredRows, changes: pa.Table, *, are_new: bool
+) -> ChangedRows:
+    """What Spark computed, as a change of the rows that were found."""
+    action = changes.column(ACTION)
+    is_added = to_flags(pc.equal(action, INSERT))
+    concerned = stored.take(changes.column(OLD_ROW).filter(pa.array(~is_added)).to_numpy())
+    deleted = np.asarray(to_flags(pc.equal(action, DELETE)))[~is_added]
+    updated, added = (
+        rows_in(changes.filter(pc.equal(action, each)), NEW_ROW, target.schema)
+        for each in (UPDATE, INSERT)
+    )
+    return ChangedRows(concerned, deleted, updated, added, are_new)
+
+
+def rows_in(changes: pa.Table, column: str, schema: pa.Schema) -> pa.Table:
+    """The rows in a column of structs, in the types of a schema."""
+    structs = changes.column(column)
+    rows = pa.Table.from_arrays(structs.flatten(), [field.name for field in structs.type])
+    return conform(rows, schema)
