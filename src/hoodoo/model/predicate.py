@@ -7,12 +7,12 @@ partition whose column ranges are known can hold a row for which the filter is t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Any
 
 from hoodoo.errors import InputError
+from hoodoo.model.sql_tokens import MAX_DEPTH, SqlReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,6 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_MAX_DEPTH = 100
 
 
 def parse_filter(text: str) -> Predicate:
@@ -222,73 +221,40 @@ def parse_filter(text: str) -> Predicate:
     return _Parser(text).parse()
 
 
-class _Parser:
+class _Parser(SqlReader):
     """Recursive descent over: or > and > not > comparison."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = list(self._tokenise())
-        self._position = 0
+        super().__init__(text, _TOKEN, "filter")
         self._depth = 0
-
-    def _tokenise(self) -> Iterator[tuple[str, str, int]]:
-        position = 0
-        while self._text[position:].strip():
-            match = _TOKEN.match(self._text, position)
-            if match is None or match.lastgroup is None:
-                raise self._error("unexpected character", position)
-            yield match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)
-            position = match.end()
-
-    def _error(self, reason: str, position: int) -> InputError:
-        near = self._text[position : position + 20].strip()
-        where = f"near {near!r}" if near else "at the end"
-        return InputError(f"filter {self._text!r}: {reason} {where}")
-
-    def _peek(self) -> tuple[str, str, int]:
-        if self._position < len(self._tokens):
-            return self._tokens[self._position]
-        return ("end", "", len(self._text))
-
-    def _take_word(self, *words: str) -> bool:
-        kind, text, _ = self._peek()
-        if kind in ("word", "op") and text.lower() in words:
-            self._position += 1
-            return True
-        return False
-
-    def _expect(self, word: str) -> None:
-        if not self._take_word(word):
-            raise self._error(f"expected {word!r}", self._peek()[2])
 
     def parse(self) -> Predicate:
         predicate = self._any_of()
-        if self._peek()[0] != "end":
-            raise self._error("unexpected text", self._peek()[2])
+        self.expect_end()
         return predicate
 
     def _any_of(self) -> Predicate:
         terms = [self._all()]
-        while self._take_word("or"):
+        while self.take("or"):
             terms.append(self._all())
         return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
 
     def _all(self) -> Predicate:
         terms = [self._term()]
-        while self._take_word("and"):
+        while self.take("and"):
             terms.append(self._term())
         return terms[0] if len(terms) == 1 else All(tuple(terms))
 
     def _term(self) -> Predicate:
         self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise self._error("nested too deeply", self._peek()[2])
+        if self._depth > MAX_DEPTH:
+            raise self.error("nested too deeply")
         try:
-            if self._take_word("not"):
+            if self.take("not"):
                 return negate(self._term())
-            if self._take_word("("):
+            if self.take("("):
                 predicate = self._any_of()
-                self._expect(")")
+                self.expect(")")
                 return predicate
             return self._comparison()
         finally:
@@ -296,55 +262,48 @@ class _Parser:
 
     def _comparison(self) -> Predicate:
         column = self._column()
-        if self._take_word("is"):
-            negated = self._take_word("not")
-            self._expect("null")
+        if self.take("is"):
+            negated = self.take("not") is not None
+            self.expect("null")
             return IsNull(column, negated)
-        negated = self._take_word("not")
-        if self._take_word("in"):
+        negated = self.take("not") is not None
+        if self.take("in"):
             return In(column, self._list(), negated)
-        if self._take_word("like"):
-            return Like(column, self._string(), negated)
-        if self._take_word("between"):
+        if self.take("like"):
+            return Like(column, self.take_string(), negated)
+        if self.take("between"):
             low = self._literal()
-            self._expect("and")
+            self.expect("and")
             between = All((Compare(column, ">=", low), Compare(column, "<=", self._literal())))
             return negate(between) if negated else between
-        kind, op, position = self._peek()
+        kind, op, position = self.peek()
         op = {"==": "=", "<>": "!="}.get(op, op)
         if negated or kind != "op" or op not in _OPPOSITE:
-            raise self._error("expected a comparison", position)
+            raise self.error("expected a comparison", position)
         self._position += 1
         return Compare(column, op, self._literal())
 
     def _column(self) -> str:
-        kind, text, position = self._peek()
+        kind, text, position = self.peek()
         if kind == "quoted":
             text = text[1:-1]
         elif kind != "word":
-            raise self._error("expected a column name", position)
+            raise self.error("expected a column name", position)
         self._position += 1
         return text
 
     def _list(self) -> tuple[Any, ...]:
-        self._expect("(")
+        self.expect("(")
         values = [self._literal()]
-        while self._take_word(","):
+        while self.take(","):
             values.append(self._literal())
-        self._expect(")")
+        self.expect(")")
         return tuple(values)
 
-    def _string(self) -> str:
-        kind, text, position = self._peek()
-        if kind != "string":
-            raise self._error("expected a text in single quotes", position)
-        self._position += 1
-        return text[1:-1].replace("''", "'")
-
     def _literal(self) -> Any:
-        kind, text, position = self._peek()
+        kind, text, position = self.peek()
         if kind == "string":
-            return self._string()
+            return self.take_string()
         self._position += 1
         if kind == "number":
             return int(text) if text.lstrip("+-").isdigit() else float(text)
@@ -352,9 +311,5 @@ class _Parser:
         if word in ("true", "false", "null"):
             return {"true": True, "false": False, "null": None}[word]
         if word in ("date", "timestamp"):
-            iso = self._string()
-            try:
-                return date.fromisoformat(iso) if word == "date" else datetime.fromisoformat(iso)
-            except ValueError:
-                raise self._error(f"{iso!r} is not a {word}", position) from None
-        raise self._error("expected a value", position)
+            return self.take_moment(word, position)
+        raise self.error("expected a value", position)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +20,7 @@ import pyarrow.acero as acero
 import pyarrow.compute as pc
 
 from hoodoo.errors import InputError
+from hoodoo.model.sql_tokens import MAX_DEPTH, SqlReader, unquote
 from hoodoo.rows.keys import field_type
 
 Resolve = Callable[[str], tuple[pc.Expression, pa.DataType]]
@@ -49,7 +49,6 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_MAX_DEPTH = 100
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "==": operator.eq,
@@ -153,117 +152,81 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-class _Parser:
+class _Parser(SqlReader):
     """Recursive descent over: or > and > not > comparison > + - || > * / > sign > value."""
 
     def __init__(self, text: str, resolve: Resolve, *, exact: bool = False) -> None:
-        self._text, self._resolve, self._exact = text, resolve, exact
+        super().__init__(text, _TOKEN, "expression")
+        self._resolve, self._exact = resolve, exact
         self.has_decimals = False
         self._floats: list[pc.Expression] = []
-        self._tokens = list(self._tokenise())
-        self._position = 0
         self._depth = 0
-
-    def _tokenise(self) -> Iterator[tuple[str, str, int]]:
-        position = 0
-        while self._text[position:].strip():
-            match = _TOKEN.match(self._text, position)
-            if match is None or match.lastgroup is None:
-                raise self._error("unexpected character", position)
-            yield match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)
-            position = match.end()
-
-    def _error(self, reason: str, position: int) -> InputError:
-        near = self._text[position : position + 20].strip()
-        where = f"near {near!r}" if near else "at the end"
-        return InputError(f"expression {self._text!r}: {reason} {where}")
-
-    def _peek(self) -> tuple[str, str, int]:
-        if self._position < len(self._tokens):
-            return self._tokens[self._position]
-        return ("end", "", len(self._text))
-
-    def _take(self, *words: str) -> str | None:
-        kind, text, _ = self._peek()
-        if kind in ("name", "op") and text.lower() in words:
-            self._position += 1
-            return text.lower()
-        return None
-
-    def _expect(self, word: str) -> None:
-        if not self._take(word):
-            raise self._error(f"expected {word!r}", self._peek()[2])
 
     def parse(self) -> pc.Expression:
         expression = self._any_of()
-        if self._peek()[0] != "end":
-            raise self._error("unexpected text", self._peek()[2])
+        self.expect_end()
         return expression
 
     def _any_of(self) -> pc.Expression:
         self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise self._error("nested too deeply", self._peek()[2])
+        if self._depth > MAX_DEPTH:
+            raise self.error("nested too deeply")
         result = self._all()
-        while self._take("or"):
+        while self.take("or"):
             result = result | self._all()
         self._depth -= 1
         return result
 
     def _all(self) -> pc.Expression:
         result = self._negated()
-        while self._take("and"):
+        while self.take("and"):
             result = result & self._negated()
         return result
 
     def _negated(self) -> pc.Expression:
         negations = 0
-        while self._take("not"):
+        while self.take("not"):
             negations += 1
         result = self._comparison()
         return ~result if negations % 2 else result
 
     def _comparison(self) -> pc.Expression:
         left = self._sum()
-        if self._take("is"):
-            negated = self._take("not")
-            self._expect("null")
+        if self.take("is"):
+            negated = self.take("not")
+            self.expect("null")
             return left.is_valid() if negated else left.is_null()
-        op = self._take(*_COMPARISONS)
+        op = self.take(*_COMPARISONS)
         if op:
             return _COMPARISONS[op](*self._alike(left, self._sum()))
-        negated = self._take("not")
+        negated = self.take("not")
         result = self._membership(left)
         if result is None:
             if negated:
-                raise self._error("expected in, like or between", self._peek()[2])
+                raise self.error("expected in, like or between")
             return left
         return ~result if negated else result
 
     def _membership(self, left: pc.Expression) -> pc.Expression | None:
-        if self._take("in"):
-            self._expect("(")
+        if self.take("in"):
+            self.expect("(")
             result = operator.eq(*self._alike(left, self._sum()))
-            while self._take(","):
+            while self.take(","):
                 result = result | operator.eq(*self._alike(left, self._sum()))
-            self._expect(")")
+            self.expect(")")
             return result
-        if self._take("like"):
-            kind, text, position = self._peek()
-            if kind != "string":
-                raise self._error("expected a text in single quotes", position)
-            self._position += 1
-            return pc.match_like(left, _unquote(text))
-        if self._take("between"):
+        if self.take("like"):
+            return pc.match_like(left, self.take_string())
+        if self.take("between"):
             low = self._sum()
-            self._expect("and")
+            self.expect("and")
             high = self._sum()
             return operator.ge(*self._alike(left, low)) & operator.le(*self._alike(left, high))
         return None
 
     def _sum(self) -> pc.Expression:
         result = self._product()
-        while op := self._take("+", "-", "||"):
+        while op := self.take("+", "-", "||"):
             other = self._product()
             if op == "||":
                 result = _concat(result, other)
@@ -274,7 +237,7 @@ class _Parser:
 
     def _product(self) -> pc.Expression:
         result = self._signed()
-        while op := self._take("*", "/"):
+        while op := self.take("*", "/"):
             other = self._signed()
             if op == "*":
                 result = pc.multiply_checked(*self._alike(result, other))
@@ -284,24 +247,23 @@ class _Parser:
 
     def _signed(self) -> pc.Expression:
         minus = 0
-        while sign := self._take("-", "+"):
+        while sign := self.take("-", "+"):
             minus += sign == "-"
         value = self._value()
         return pc.negate_checked(value) if minus % 2 else value
 
     def _value(self) -> pc.Expression:
-        kind, text, position = self._peek()
-        self._position += 1
+        kind, text, position = self.next()
         if kind == "number":
             return self._number(text)
         if kind == "string":
-            return pc.scalar(_unquote(text))
+            return pc.scalar(unquote(text))
         if text == "(":
             inside = self._any_of()
-            self._expect(")")
+            self.expect(")")
             return inside
         if kind != "name":
-            raise self._error("expected a value", position)
+            raise self.error("expected a value", position)
         return self._named(text, position)
 
     def _named(self, text: str, position: int) -> pc.Expression:
@@ -311,22 +273,22 @@ class _Parser:
             return pc.scalar({"true": True, "false": False, "null": None}[word])
         if word == "case":
             return self._case()
-        if self._peek()[0] == "string" and word in ("date", "timestamp"):
-            return self._moment(word, position)
-        if not self._take("("):
+        if self.peek()[0] == "string" and word in ("date", "timestamp"):
+            return pc.scalar(pa.scalar(self.take_moment(word, position)))
+        if not self.take("("):
             return self._column("".join(_name_parts(text)))
         function = FUNCTIONS.get(word)
         if function is None:
             known = ", ".join(FUNCTIONS)
-            raise self._error(f"there is no function {text!r} (only {known})", position)
-        values = [] if self._peek()[1] == ")" else [self._any_of()]
-        while self._take(","):
+            raise self.error(f"there is no function {text!r} (only {known})", position)
+        values = [] if self.peek()[1] == ")" else [self._any_of()]
+        while self.take(","):
             values.append(self._any_of())
-        self._expect(")")
+        self.expect(")")
         try:
             return function(*values)
         except TypeError:
-            raise self._error(f"{text} does not take {len(values)} values", position) from None
+            raise self.error(f"{text} does not take {len(values)} values", position) from None
 
     def _column(self, name: str) -> pc.Expression:
         """A column; narrow numbers are widened, for Arrow would compute in what is narrow."""
@@ -354,32 +316,19 @@ class _Parser:
             return left.cast(pa.float64()), right.cast(pa.float64())
         return left, right
 
-    def _moment(self, word: str, position: int) -> pc.Expression:
-        iso = _unquote(self._peek()[1])
-        self._position += 1
-        try:
-            moment = date.fromisoformat(iso) if word == "date" else datetime.fromisoformat(iso)
-        except ValueError:
-            raise self._error(f"{iso!r} is not a {word}", position) from None
-        return pc.scalar(pa.scalar(moment))
-
     def _case(self) -> pc.Expression:
         branches: list[tuple[pc.Expression, pc.Expression]] = []
-        while self._take("when"):
+        while self.take("when"):
             condition = self._any_of()
-            self._expect("then")
+            self.expect("then")
             branches.append((condition, self._any_of()))
         if not branches:
-            raise self._error("expected 'when'", self._peek()[2])
-        result = self._any_of() if self._take("else") else pc.scalar(None)
-        self._expect("end")
+            raise self.error("expected 'when'")
+        result = self._any_of() if self.take("else") else pc.scalar(None)
+        self.expect("end")
         for condition, value in reversed(branches):
             result = pc.if_else(pc.coalesce(condition, pc.scalar(False)), value, result)
         return result
-
-
-def _unquote(text: str) -> str:
-    return text[1:-1].replace("''", "'")
 
 
 def _name_parts(text: str) -> Iterator[str]:
