@@ -46,6 +46,26 @@ def test_every_write_tells_of_its_commit(table: hoodoo.Table, name: str) -> None
     assert steps[-1] == Progress("commit", 1, 1)
 
 
+@pytest.mark.parametrize("name", ["delete", "update", "merge"])
+def test_changes_by_predicate_tell_of_files_read_and_of_the_commit(
+    table: hoodoo.Table, name: str
+) -> None:
+    table.insert(ROWS)
+    given = {
+        "delete": {"where": "id > 1"},
+        "update": {"set": {"city": "'x'"}, "where": "id > 1"},
+        "merge": {"source": ROWS, "on": "id", "when_matched_delete": "source.id > 1"},
+    }[name]
+    steps: list[Progress] = []
+    if name == "merge":
+        given["source"] = pa.Table.from_pylist(ROWS, SCHEMA)
+    getattr(table, name)(**given, progress=steps.append)
+    assert phases(steps)[:2] == ["read", "prepare"]
+    counted = [step for step in steps if step.phase == "read" and step.total]
+    assert max(step.done for step in counted) == counted[-1].total >= 3
+    assert steps[-1] == Progress("commit", 1, 1)
+
+
 def test_services_after_a_write_tell_of_their_items(tmp_path: Path) -> None:
     options = {"hoodie.compact.inline.max.delta.commits": "1"}
     table = hoodoo.create_table(

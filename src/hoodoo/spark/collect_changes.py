@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from hoodoo.config.tasks import DRIVER_MAX_BYTES
-from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError, SchemaMismatch, Unsupported
 from hoodoo.rows.conform import conform
 from hoodoo.rows.filter import to_predicate
@@ -40,10 +38,10 @@ from hoodoo.spark.schema import arrow_schema, spark_schema, to_spark
 from hoodoo.write.assignment import Target
 from hoodoo.write.candidates import (
     Condition,
+    Finder,
     are_known,
     columns_to_merge,
     columns_to_update,
-    find_rows,
     match_values,
     read_condition,
 )
@@ -63,22 +61,19 @@ _NUMBER = "_hoodoo_number"
 _ON = "_hoodoo_on"
 
 
-def collect_changes(
-    spark: SparkSession, target: Target, request: Change, engine: Engine
-) -> ChangedRows | None:
+def collect_changes(spark: SparkSession, request: Change, finder: Finder) -> ChangedRows | None:
     """The changes, if they are few, and tasks can tell which rows they concern; else None."""
-    most_bytes = target.ref.config.get(DRIVER_MAX_BYTES)
-    if not most_bytes:
-        return None
     match request:
+        case _ if not finder.most_bytes:
+            return None
         case DeleteWhere():
-            condition = _condition(target, request.where)
-            stored = condition and find_rows(target, condition, (), engine, most_bytes=most_bytes)
-            return delete_rows(target, stored) if stored else None
+            condition = _condition(finder.target, request.where)
+            stored = condition and finder.find(condition, ())
+            return delete_rows(finder.target, stored) if stored else None
         case UpdateWhere():
-            return _update(spark, target, request, engine, most_bytes)
+            return _update(spark, request, finder)
         case Merge():
-            return _merge(spark, target, request, engine, most_bytes)
+            return _merge(spark, request, finder)
 
 
 def _condition(target: Target, where: Any) -> Condition | None:
@@ -91,15 +86,14 @@ def _condition(target: Target, where: Any) -> Condition | None:
     return read_condition(where, target.snapshot.schema)
 
 
-def _update(
-    spark: SparkSession, target: Target, request: UpdateWhere, engine: Engine, most_bytes: int
-) -> ChangedRows | None:
+def _update(spark: SparkSession, request: UpdateWhere, finder: Finder) -> ChangedRows | None:
+    target = finder.target
     check_update(request.values, target.snapshot.schema, target.ref.properties.keys)
     condition = _condition(target, request.where)
     if condition is None:
         return None
     needed = columns_to_update(request.values, target.snapshot.schema)
-    stored = find_rows(target, condition, needed, engine, most_bytes=most_bytes)
+    stored = finder.find(condition, needed)
     if stored is None:
         return None
     rows = _number(spark, stored.rows).select(
@@ -110,10 +104,8 @@ def _update(
     return _to_changes(target, stored, rows.toArrow(), are_new=False)
 
 
-def _merge(
-    spark: SparkSession, target: Target, request: Merge, engine: Engine, most_bytes: int
-) -> ChangedRows | None:
-    rows = drop_meta_columns(request.source)
+def _merge(spark: SparkSession, request: Merge, finder: Finder) -> ChangedRows | None:
+    target, rows = finder.target, drop_meta_columns(request.source)
     check_merge(target, request, rows)
     fields = [target.schema.field(name) for name in request.on]
     if any(pa.types.is_floating(f.type) or pa.types.is_nested(f.type) for f in fields):
@@ -127,14 +119,14 @@ def _merge(
         f"{_ON}{n}": sf.col(f"`{name}`").cast(table[name].dataType)
         for n, name in enumerate(request.on)
     }
-    source = collect_few(rows.withColumns(keys), most_bytes)
+    source = collect_few(rows.withColumns(keys), finder.most_bytes or 0)
     if source is None:
         return None
     values = pa.table(
         {f.name: source.column(f"{_ON}{n}").cast(f.type) for n, f in enumerate(fields)}
     )
     needed = columns_to_merge(request, target.schema, rows.columns)
-    stored = find_rows(target, match_values(values), needed, engine, most_bytes=most_bytes)
+    stored = finder.find(match_values(values), needed)
     if stored is None:
         return None
     mine = to_frame(spark, source.select(rows.columns), rows.schema)

@@ -57,6 +57,7 @@ from hoodoo.spark.session import describe_jobs, session_of, translate_spark_erro
 from hoodoo.table.ref import TableRef
 from hoodoo.table.scan import select_in
 from hoodoo.write.assignment import Target
+from hoodoo.write.candidates import Finder
 from hoodoo.write.change_requests import (
     Change,
     DeleteWhere,
@@ -101,7 +102,8 @@ def change(
     engine = engine_on(spark, ref)
     with phases.timed("read"), describe_jobs(spark, text), _translated_errors():
         target = Target.load(ref)
-        changed = collect_changes(spark, target, request, engine)
+        finder = Finder(target, engine, phases, most_bytes=ref.config.get(DRIVER_MAX_BYTES))
+        changed = collect_changes(spark, request, finder)
     if changed is not None:
         return None if changed.is_nothing else write_changed(target, changed, engine, phases)
     with ExitStack() as cached:

@@ -29,6 +29,7 @@ from hoodoo.table.scan import select_in
 from hoodoo.write.assignment import Target
 from hoodoo.write.change_requests import Merge, Values
 from hoodoo.write.changed_rows import StoredRows
+from hoodoo.write.execute import Phases
 from hoodoo.write.locate import ordering_roots
 
 SOURCE_NAMES = ("source", "s")
@@ -85,36 +86,46 @@ def are_known(values: pa.Table) -> pa.Array:
     return pa.array(flags)
 
 
-def find_rows(
-    target: Target,
-    condition: Condition | None,
-    columns: Iterable[str],
-    engine: Engine,
-    *,
-    most_bytes: int | None = None,
-) -> StoredRows | None:
-    """The rows for which a condition is true, in these columns; None if they are too many.
+@dataclass(frozen=True)
+class Finder:
+    """Looks for rows in the slices of a table; at most so many bytes of them may come."""
 
-    Keys, and the columns of partitions and ordering, come in any case.
-    """
-    snapshot, wanted = target.snapshot, {*columns, *_deciding_columns(target)}
-    names = [name for name in snapshot.schema.names if name in wanted]
-    empty = pa.schema([snapshot.schema.field(name) for name in names]).empty_table()
-    if condition is None:
-        return StoredRows(empty, (), np.zeros(0, np.int64))
-    selection = select_in(snapshot, condition.prunes, request_threads(engine))
-    needed = [name for name in snapshot.schema.names if name in wanted.union(condition.columns)]
-    rule = replace(selection.rule, columns=tuple(needed))
-    reads = slice_reads(snapshot, rule, selection.slices)
-    share = None if most_bytes is None else most_bytes // max(len(reads), 1)
-    search = partial(_search, computes=condition.computes, names=names, most_bytes=share)
-    tables: list[pa.Table] = []
-    for found in engine.map(search, reads):
-        if found is None:
-            return None
-        tables.append(found)
-    places = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
-    return StoredRows(pa.concat_tables([empty, *tables]), selection.slices, places)
+    target: Target
+    engine: Engine
+    phases: Phases
+    most_bytes: int | None = None
+
+    def find(self, condition: Condition | None, columns: Iterable[str]) -> StoredRows | None:
+        """The rows for which a condition is true, in these columns; None if they are too many.
+
+        Without a condition there are none. Keys, and the columns of partitions and ordering, come
+        in any case.
+        """
+        snapshot, wanted = self.target.snapshot, {*columns, *_deciding_columns(self.target)}
+        names = [name for name in snapshot.schema.names if name in wanted]
+        empty = pa.schema([snapshot.schema.field(name) for name in names]).empty_table()
+        if condition is None:
+            return StoredRows(empty, (), np.zeros(0, np.int64))
+        selection = select_in(snapshot, condition.prunes, request_threads(self.engine))
+        needed = [name for name in snapshot.schema.names if name in wanted.union(condition.columns)]
+        rule = replace(selection.rule, columns=tuple(needed))
+        reads = slice_reads(snapshot, rule, selection.slices)
+        share = None if self.most_bytes is None else self.most_bytes // max(len(reads), 1)
+        search = partial(_search, computes=condition.computes, names=names, most_bytes=share)
+        done = self.phases.count_files("read", len(reads))
+        tables: list[pa.Table] = []
+        for found in self.engine.map(search, reads, done=done):
+            if found is None:
+                return None
+            tables.append(found)
+        places = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
+        return StoredRows(pa.concat_tables([empty, *tables]), selection.slices, places)
+
+    def find_all(self, condition: Condition | None, columns: Iterable[str]) -> StoredRows:
+        """The same, for those who set no limit."""
+        stored = self.find(condition, columns)
+        assert stored is not None
+        return stored
 
 
 def _deciding_columns(target: Target) -> list[str]:

@@ -55,13 +55,13 @@ class Phases:
         took = self.env.clock.monotonic() - started
         self.seconds[name] = self.seconds.get(name, 0.0) + took
 
-    def count_files(self, total: int) -> Callable[[int], None] | None:
-        """What is to be told of files written; None if nobody looks."""
+    def count_files(self, phase: str, total: int) -> Callable[[int], None] | None:
+        """What is to be told of files that are done in a phase; None if nobody looks."""
         tell = self.on_progress
         if tell is None:
             return None
-        tell(Progress("write", 0, total))
-        return lambda done: tell(Progress("write", done, total))
+        tell(Progress(phase, 0, total))
+        return lambda done: tell(Progress(phase, done, total))
 
     def tell_committed(self) -> None:
         """Tell that the commit is there; an error of the listener can no longer undo it."""
@@ -157,7 +157,7 @@ def local_stage(planned: PlannedWrite, engine: Engine, phases: Phases) -> Stage:
         ]
         if not engine.repeats:  # else each attempt has files of its own to announce
             tasks = announce_all(tasks)
-        done = phases.count_files(len(tasks))
+        done = phases.count_files("write", len(tasks))
         made = engine.map(run_handle, tasks, stop=stop, done=done)
         return [stat for written in made for stat in written]
 

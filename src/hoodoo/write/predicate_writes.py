@@ -7,7 +7,7 @@ Nothing matches: nothing is committed. A retry after a conflict reads again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,10 @@ from hoodoo.rows.merge import to_flags
 from hoodoo.table.ref import TableRef
 from hoodoo.write.assignment import Target
 from hoodoo.write.candidates import (
+    Finder,
     are_known,
     columns_to_merge,
     columns_to_update,
-    find_rows,
     match_values,
     read_condition,
 )
@@ -73,13 +73,15 @@ def change(
     phases = Phases(ref.env, on_progress)
     with phases.timed("read"):
         target = Target.load(ref)
+        finder = Finder(target, engine, phases)
         match request:
             case DeleteWhere():
-                changed = delete_rows(target, _find(target, request.where, (), engine))
+                condition = read_condition(request.where, target.snapshot.schema)
+                changed = delete_rows(target, finder.find_all(condition, ()))
             case UpdateWhere():
-                changed = _update(target, request, engine)
+                changed = _update(finder, request)
             case Merge():
-                changed = _merge(target, request, engine)
+                changed = _merge(finder, request)
     return None if changed.is_nothing else write_changed(target, changed, engine, phases)
 
 
@@ -89,19 +91,13 @@ def delete_rows(target: Target, stored: StoredRows) -> ChangedRows:
     return ChangedRows(stored, np.ones(stored.rows.num_rows, bool), nothing, nothing)
 
 
-def _find(target: Target, where: Any, columns: Sequence[str], engine: Engine) -> StoredRows:
-    stored = find_rows(target, read_condition(where, target.snapshot.schema), columns, engine)
-    assert stored is not None  # there is no limit
-    return stored
-
-
-def _update(target: Target, request: UpdateWhere, engine: Engine) -> ChangedRows:
-    schema = target.snapshot.schema
+def _update(finder: Finder, request: UpdateWhere) -> ChangedRows:
+    target, schema = finder.target, finder.target.snapshot.schema
     check_update(request.values, schema, target.ref.properties.keys)
     resolve = columns_by_name(schema)
     _compute(schema.empty_table(), request.values, target.schema, resolve)  # errors before reads
     needed = columns_to_update(request.values, schema)
-    stored = _find(target, request.where, needed, engine)
+    stored = finder.find_all(read_condition(request.where, schema), needed)
     columns = _compute(stored.rows, request.values, target.schema, resolve)
     updated = _replace(stored.rows, columns, target.schema)
     nothing = target.schema.empty_table()
@@ -136,17 +132,17 @@ def _replace(rows: pa.Table, columns: Mapping[str, pa.ChunkedArray], schema: pa.
 # -- merge --------------------------------------------------------------------------------------
 
 
-def _merge(target: Target, request: Merge, engine: Engine) -> ChangedRows:
+def _merge(finder: Finder, request: Merge) -> ChangedRows:
     """Rows that match are deleted or updated; rows of the source that match none are added.
 
     Of a row for which both conditions are true, the delete counts.
     """
-    source, schema = check_table(request.source), target.schema
+    target, source = finder.target, check_table(request.source)
+    schema = target.schema
     check_on(request.on, schema.names, source.column_names)
     keys = _cast_keys(source, request, schema)
     needed = columns_to_merge(request, schema, source.column_names)
-    stored = find_rows(target, match_values(keys), needed, engine)
-    assert stored is not None  # there is no limit
+    stored = finder.find_all(match_values(keys), needed)
     stored_at, source_at = _match(stored.rows, keys, request)
     both = _side_by_side(stored.rows, stored_at, source, source_at)
     resolve = _columns_of_sides(schema, source.schema)
