@@ -15,6 +15,7 @@ from support.record_indexed import check_index
 
 import hoodoo
 from hoodoo.api import Table
+from hoodoo.config.tasks import DRIVER_MAX_BYTES
 from hoodoo.env import Env
 from hoodoo.errors import InputError, WriteConflict
 from hoodoo.spark.predicate_writes import matching
@@ -24,29 +25,29 @@ from hoodoo.write.assignment import Target
 
 pytestmark = pytest.mark.spark
 
-DRIVER_PLANS_NOTHING = {"hoodie.write.spark.driver.max.bytes": "0"}
+DEFAULT = DRIVER_MAX_BYTES.default
+DRIVER_PLANS_NOTHING = {DRIVER_MAX_BYTES.name: "0"}
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32()), ("c", pa.string())])
 
 
 @pytest.mark.parametrize(
-    ("kind", "index", "many"),
+    ("kind", "index", "most_bytes"),
     [
-        ("cow", {}, False),
-        ("mor", {}, False),
-        ("cow", {}, True),
-        ("mor", {}, True),
-        ("mor", BUCKETS, True),
-        ("cow", GLOBAL, True),
-        ("mor", RECORD, True),
+        ("cow", {}, DEFAULT),
+        ("mor", {}, DEFAULT),
+        ("cow", {}, 2_000),  # some changes fit, and others do not
+        ("mor", {}, 0),
+        ("mor", BUCKETS, 0),
+        ("cow", GLOBAL, 0),
+        ("mor", RECORD, 0),
     ],
     ids=lambda value: str(value.get("hoodie.index.type", "")) if isinstance(value, dict) else None,
 )
 def test_histories_of_changes_leave_what_a_dict_holds(
-    spark: SparkSession, tmp_path: Path, kind: str, index: dict[str, str], *, many: bool
+    spark: SparkSession, tmp_path: Path, kind: str, index: dict[str, str], most_bytes: int
 ) -> None:
-    table = make(tmp_path, kind, dict(index))
-    if many:
-        table = hoodoo.open_table(table.uri, {**index, **DRIVER_PLANS_NOTHING})
+    made = make(tmp_path, kind, dict(index))
+    table = hoodoo.open_table(made.uri, {**index, DRIVER_MAX_BYTES.name: most_bytes})
     changed = ChangedTable(table, seed=3, carry=spark.createDataFrame, spark=spark)
     changed.fill(40)
     changed.run(5)

@@ -34,6 +34,7 @@ INDEXES = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_histories_of_changes_leave_what_a_dict_holds(
