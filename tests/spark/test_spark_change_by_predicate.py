@@ -156,3 +156,40 @@ def test_two_changes_of_the_same_rows_at_once_conflict(spark: SparkSession, tmp_
     with pytest.raises(WriteConflict):
         late.update({"n": "n + 1"}, where="k = 'b'", spark=spark)
     assert rows(table)[:2] == [("a", 50, "x"), ("b", 2, "y")]
+
+
+TYPED = {
+    "l": "9000000000L",
+    "i": "7",
+    "d": "date '2024-02-29'",
+    "t": "timestamp '2024-02-29 12:30:00.25'",
+    "m": "cast(12.50 as decimal(9, 2))",
+    "b": "cast('ab' as binary)",
+    "f": "1.5D",
+}
+
+
+@pytest.mark.parametrize("most_bytes", [DEFAULT, 0])
+def test_rows_match_by_columns_of_each_type_as_spark_casts_them(
+    spark: SparkSession, tmp_path: Path, most_bytes: int
+) -> None:
+    values = ", ".join(f"{value} as {name}" for name, value in TYPED.items())
+    frame = spark.sql(f"select 'a' as k, 0 as n, {values}")
+    empty = ", ".join(f"cast(null as {kind}) as {name}" for name, kind in frame.dtypes[2:])
+    rows = frame.unionByName(spark.sql(f"select 'b' as k, 0 as n, {empty}"))
+    table = hoodoo.create_table(
+        tmp_path / "t",
+        schema=rows.schema,
+        record_key="k",
+        options={DRIVER_MAX_BYTES.name: most_bytes},
+    )
+    table.insert(rows)
+    for number, name in enumerate(TYPED, 1):
+        kind = dict(frame.dtypes)[name]
+        source = frame.select(sf.col(name).cast("string" if kind != "binary" else kind))
+        done = table.merge(source, on=name, when_matched_update={"n": "target.n + 1"})
+        assert done is not None
+        assert done.stats.updated == 1, name
+        assert table.to_arrow(columns=["k", "n"], filter="k = 'a'")["n"].to_pylist() == [number]
+        nulls = spark.createDataFrame([(None,)], f"{name} {kind}")
+        assert table.merge(nulls, on=name, when_matched_delete=True) is None, name

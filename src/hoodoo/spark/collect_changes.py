@@ -110,9 +110,7 @@ def _merge(spark: SparkSession, request: Merge, finder: Finder) -> ChangedRows |
     fields = [target.schema.field(name) for name in request.on]
     if any(pa.types.is_floating(f.type) or pa.types.is_nested(f.type) for f in fields):
         return None  # Arrow and Spark do not agree on what is equal
-    try:
-        arrow_schema(rows.schema)
-    except (SchemaMismatch, Unsupported):
+    if not _arrow_holds(rows):
         return None
     table = spark_schema(target.schema)
     keys = {
@@ -122,9 +120,11 @@ def _merge(spark: SparkSession, request: Merge, finder: Finder) -> ChangedRows |
     source = collect_few(rows.withColumns(keys), finder.most_bytes or 0)
     if source is None:
         return None
-    values = pa.table(
-        {f.name: source.column(f"{_ON}{n}").cast(f.type) for n, f in enumerate(fields)}
-    )
+    columns = [source.column(name) for name in keys]
+    try:
+        values = pa.table({f.name: c.cast(f.type) for f, c in zip(fields, columns, strict=True)})
+    except pa.ArrowException:
+        return None  # a value that a column of the table cannot have
     needed = columns_to_merge(request, target.schema, rows.columns)
     stored = finder.find(match_values(values), needed)
     if stored is None:
@@ -136,6 +136,15 @@ def _merge(spark: SparkSession, request: Merge, finder: Finder) -> ChangedRows |
     is_new = adds_new_keys(request, target.ref.properties.keys, is_global=target.index.is_global)
     has_nulls = not pc.all(are_known(values), min_count=0).as_py()
     return _to_changes(target, stored, changes, are_new=is_new and not has_nulls)
+
+
+def _arrow_holds(rows: DataFrame) -> bool:
+    """Whether rows can come to the driver and go back: no odd types, and no column name twice."""
+    try:
+        arrow_schema(rows.schema)
+    except (SchemaMismatch, Unsupported):
+        return False
+    return len({name.lower() for name in rows.columns}) == len(rows.columns)
 
 
 def _number(spark: SparkSession, rows: pa.Table) -> DataFrame:
