@@ -1,4 +1,4 @@
-"""A merge of 1 % of the rows, and a delete by predicate, on Spark: against Delta.
+"""Merges of 1 % and 10 % of the rows, and a delete by predicate, on Spark: against Delta.
 
 Each side is a process of its own with one session, and has a table of the same rows, copy on write
 or merge on read (Delta: deletion vectors). Each turn is on a copy of the table that was loaded.
@@ -20,6 +20,12 @@ TURNS = 3
 WHERE = "fare < 1.1"
 """About one row in a hundred, in every file."""
 KINDS = ("cow", "mor")
+SHARES = {"hundredth": 100, "tenth": 10}
+STEPS = {
+    "merge of 1 %": ("merge", "hundredth"),
+    "merge of 10 %": ("merge", "tenth"),
+    f"delete where {WHERE}": ("erase", ""),
+}
 AIM = 0.5
 
 
@@ -36,8 +42,9 @@ def run(folder: Path, rows: int) -> None:
     peers = {"hoodoo": ours, "delta": theirs}
     try:
         for kind in KINDS:
-            for verb, what in (("merge", "merge of 1 %"), ("erase", f"delete where {WHERE}")):
-                _report(f"{what}, {kind}, {rows:,} rows", _race(peers, folder, kind, verb))
+            for what, (verb, source) in STEPS.items():
+                turns = _race(peers, folder, kind, verb, str(folder / source))
+                _report(f"{what}, {kind}, {rows:,} rows", turns)
     finally:
         for peer in peers.values():
             peer.close()
@@ -62,13 +69,16 @@ def _build(folder: Path, rows: int) -> None:
     try:
         ids = spark.range(0, rows, 1, data.FILES)
         data.trips(ids).write.parquet(str(folder / "all"))
-        changed = ids.where("id % 100 = 3")
-        data.trips(changed, version=1).write.parquet(str(folder / "hundredth"))
+        for name, each in SHARES.items():
+            changed = ids.where(f"id % {each} = 3")
+            data.trips(changed, version=1).write.parquet(str(folder / name))
     finally:
         spark.stop()
 
 
-def _race(peers: dict[str, Peer], folder: Path, kind: str, verb: str) -> dict[str, list[Answer]]:
+def _race(
+    peers: dict[str, Peer], folder: Path, kind: str, verb: str, source: str
+) -> dict[str, list[Answer]]:
     """The turns of each side, in order."""
     turns: dict[str, list[Answer]] = {name: [] for name in peers}
     sums: dict[str, object] = {}
@@ -78,7 +88,6 @@ def _race(peers: dict[str, Peer], folder: Path, kind: str, verb: str) -> dict[st
             if not loaded.exists():
                 peer.do(Request(name, "load", kind, str(loaded), rows=str(folder / "all")))
             shutil.copytree(loaded, place)
-            source = str(folder / "hundredth")
             request = Request(name, verb, kind, str(place), rows=source, where=WHERE)
             turns[name].append(peer.do(request))
             if not turn:
