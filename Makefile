@@ -99,7 +99,7 @@ docs: $(READY) ## Write the generated pages of docs/
 	$(BIN)/python scripts/reference.py
 
 pins: $(READY) ## Pin the newest versions of all packages in constraints.txt
-	$(BIN)/uv pip compile pyproject.toml --extra test --upgrade --quiet -o constraints.txt \
+	$(BIN)/uv pip compile pyproject.toml --extra test --extra docs --upgrade --quiet -o constraints.txt \
 		--universal --python-version 3.11 --no-annotate \
 		--custom-compile-command "make pins (one set for Python 3.11 and newer)"
 
