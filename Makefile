@@ -101,8 +101,7 @@ docs: $(READY) ## Write the generated pages of docs/
 # Its theme advertises a successor at each start.
 site site-serve: export NO_MKDOCS_2_WARNING = 1
 site: $(READY) ## Build the docs site into build/site; a broken link is an error
-	$(BIN)/mkdocs build --strict --quiet
-	@echo "the site is in build/site: make site-serve shows it"
+	$(BIN)/mkdocs build --strict
 
 site-serve: $(READY) ## Show the docs site on this machine (PORT=8000), and follow changes
 	$(BIN)/mkdocs serve --dev-addr 127.0.0.1:$(or $(PORT),8000)

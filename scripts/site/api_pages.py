@@ -95,7 +95,7 @@ def _functions_page() -> Iterator[str]:
 
 def _table_page() -> Iterator[str]:
     present = methods()
-    yield from ("# Table", "", "`hoodoo.create_table` and `hoodoo.open_table` give a `Table`.", "")
+    yield from ("# Table", "", "`hoodoo.create_table` and `hoodoo.open_table` give one.", "")
     for group, names in GROUPS.items():
         yield from (f"**[{group}](#{_slug(group)})**", "")
         yield from _overview({name: present[name] for name in names})
@@ -147,7 +147,8 @@ def _docstring(call: Any) -> str:
 @cache
 def _result_kinds() -> tuple[type, ...]:
     calls = [*functions().values(), *methods().values()]
-    return api_types.reachable([kind for call in calls for kind in api_types.results_of(call)])
+    kinds = [kind for call in calls for kind in api_types.results_of(call)]
+    return api_types.reachable([*kinds, hoodoo.Progress])
 
 
 @cache
@@ -158,7 +159,7 @@ def _result_names() -> frozenset[str]:
 def _results_page() -> Iterator[str]:
     yield from (
         *("# What calls return", ""),
-        "Values that calls of a table return: frozen dataclasses, whose fields are listed here.",
+        "Values that calls of a table return, or hand to `progress`: frozen dataclasses with fields.",
         "Instants and completion times are texts of 17 digits, such as `20261118094500123`.",
         "",
     )
@@ -213,8 +214,9 @@ def _fields_of_error(kind: type) -> Iterator[str]:
 
 def _below(kind: type) -> Iterator[type]:
     for each in sorted(kind.__subclasses__(), key=lambda each: each.__name__):
-        yield each
-        yield from _below(each)
+        if each.__module__ == errors.__name__:
+            yield each
+            yield from _below(each)
 
 
 def _slug(heading: str) -> str:

@@ -27,6 +27,8 @@ from mkdocs.structure.files import File, Files  # noqa: E402 - the same
 
 LOG = logging.getLogger("mkdocs.hoodoo")
 FENCE = re.compile(r"^```(\w+) [\w -]+$", re.MULTILINE)
+# What a browser would fetch from another host when it shows a page.
+OUTSIDE = re.compile(r'<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
 STYLES, LOGO, MERMAID = "assets/site.css", "assets/hoodoo.svg", "assets/mermaid.min.js"
 
 
@@ -66,3 +68,10 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     if 'class="mermaid"' in html:
         html += f'<script src="{link_to(MERMAID)}"></script>'
     return html
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Warn, which strict builds take for an error, of what comes from another host."""
+    for found in OUTSIDE.findall(output):
+        LOG.warning("%s loads from another host: %s", page.file.src_uri, found)
+    return output
