@@ -136,3 +136,10 @@ def test_diagrams_are_text_without_npm(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert site.diagrams.fetch_mermaid(tmp_path) is None
+
+
+def test_no_diagram_has_a_semicolon_in_a_message() -> None:
+    """Mermaid ends a line there, and shows an error instead of the picture."""
+    for page in sorted(ROOT.glob("docs/**/*.md")):
+        for diagram in re.findall(r"^```mermaid\n(.*?)^```", page.read_text(), re.M | re.S):
+            assert not diagram.startswith("sequenceDiagram") or ";" not in diagram, page

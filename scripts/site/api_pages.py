@@ -159,7 +159,7 @@ def _result_names() -> frozenset[str]:
 def _results_page() -> Iterator[str]:
     yield from (
         *("# What calls return", ""),
-        "Values that calls of a table return, or hand to `progress`: frozen dataclasses with fields.",
+        "Values that calls of a table return, or hand to `progress`: frozen dataclasses.",
         "Instants and completion times are texts of 17 digits, such as `20261118094500123`.",
         "",
     )

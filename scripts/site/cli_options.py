@@ -42,6 +42,7 @@ def _commands() -> dict[str, dict[str, Any]]:
 def _options(words: str, command: Any) -> Iterator[str]:
     context = typer.Context(command, info_name=f"hoodoo {words}")
     usage = " ".join(command.get_usage(context).removeprefix("Usage:").split())
+    usage = re.sub(r"\{(\w+)\}", r"\1", usage)
     yield from (f'??? abstract "`hoodoo {words}`: all options"', "", "    ```text")
     yield from (f"    {usage}", "    ```", "")
     yield from (f"    {' '.join(inspect.cleandoc(command.help or '').split())}", "")
@@ -50,4 +51,9 @@ def _options(words: str, command: Any) -> Iterator[str]:
         record = parameter.get_help_record(context)
         if record:
             left, right = (" ".join(text.split()).replace("|", "\\|") for text in record)
-            yield f"    | `{left}` | {right} |"
+            yield f"    | `{_in_words(left)}` | {right} |"
+
+
+def _in_words(option: str) -> str:
+    """An option without the names of Python's types."""
+    return re.sub(r"<(int|float)( range)?>", "N", option).replace("<str>", "TEXT")

@@ -6,6 +6,7 @@ Without npm, or without a network, there is none: then the site shows diagrams a
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 import tarfile
@@ -16,6 +17,22 @@ VERSION = "11.17.2"
 SHA256 = "581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390eb8"
 MEMBER = "package/dist/mermaid.min.js"
 PATIENCE_SECONDS = 120
+SMALL = "13px"
+OWN_SIZE = {
+    "themeVariables": {"fontSize": SMALL},
+    "flowchart": {"useMaxWidth": False, "nodeSpacing": 25, "rankSpacing": 30, "padding": 10},
+    "sequence": {
+        "useMaxWidth": False,
+        "actorFontSize": SMALL,
+        "messageFontSize": SMALL,
+        "noteFontSize": SMALL,
+        "width": 120,
+        "height": 40,
+        "actorMargin": 40,
+        "messageMargin": 25,
+    },
+    "state": {"useMaxWidth": False},
+}
 
 
 def fetch_mermaid(folder: Path) -> Path | None:
@@ -30,6 +47,12 @@ def fetch_mermaid(folder: Path) -> Path | None:
         folder.mkdir(exist_ok=True)
         place.write_bytes(data)
     return place
+
+
+def at_own_size(markdown: str) -> str:
+    """Diagrams that are not scaled to the width of the page: their texts stay readable."""
+    settings = f"%%{{init: {json.dumps(OWN_SIZE)}}}%%"
+    return markdown.replace("```mermaid\n", f"```mermaid\n{settings}\n")
 
 
 def _is_right(data: bytes) -> bool:

@@ -29,6 +29,8 @@ LOG = logging.getLogger("mkdocs.hoodoo")
 FENCE = re.compile(r"^```(\w+) [\w -]+$", re.MULTILINE)
 # What a browser would fetch from another host when it shows a page.
 OUTSIDE = re.compile(r'<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
+KEY = re.compile(r"<code>(?:hoodie|hoodoo)\.[\w.]{20,}</code>")
+WITHOUT_SIDEBAR = ("README.md", "quick-start.md")  # sections of one page
 STYLES, LOGO, MERMAID = "assets/site.css", "assets/hoodoo.svg", "assets/mermaid.min.js"
 
 
@@ -53,8 +55,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if uri == "cli.md":
         markdown = cli_options.add_options(markdown)
     markdown = FENCE.sub(r"```\1", markdown)  # a second word is for the tests of the page
+    if uri in WITHOUT_SIDEBAR:
+        page.meta["hide"] = ["navigation"]
     if not config.extra["draws_diagrams"]:
         markdown = markdown.replace("```mermaid", "```text")
+    markdown = diagrams.at_own_size(markdown)
     return outside_links.rewrite(markdown, uri)
 
 
@@ -71,7 +76,10 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Warn, which strict builds take for an error, of what comes from another host."""
+    """Warn, which strict builds take for an error, of what comes from another host.
+
+    Long keys may be broken behind their dots; search has read them whole before.
+    """
     for found in OUTSIDE.findall(output):
         LOG.warning("%s loads from another host: %s", page.file.src_uri, found)
-    return output
+    return KEY.sub(lambda key: key[0].replace(".", ".<wbr>"), output)
