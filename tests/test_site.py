@@ -143,3 +143,15 @@ def test_no_diagram_has_a_semicolon_in_a_message() -> None:
     for page in sorted(ROOT.glob("docs/**/*.md")):
         for diagram in re.findall(r"^```mermaid\n(.*?)^```", page.read_text(), re.M | re.S):
             assert not diagram.startswith("sequenceDiagram") or ";" not in diagram, page
+
+
+def test_keys_become_links_to_their_line_of_the_reference(site: ModuleType) -> None:
+    def link(html: str, uri: str = "x.md") -> str:
+        return site.key_links.link_keys(html, uri, lambda uri: uri)
+
+    shown = "<code>hoodie.clean.policy=KEEP_LATEST_COMMITS</code>"
+    there = "reference/config.md#hoodie.clean.policy"
+    assert link(shown) == f'<a class="api" href="{there}">{shown}</a>'
+    assert link("<code>hoodie.not.there</code>") == "<code>hoodie.not.there</code>"
+    line = "<td><code>hoodie.clean.policy</code></td>"
+    assert 'id="hoodie.clean.policy"' in link(line, "reference/config.md")

@@ -22,6 +22,7 @@ if str(HERE) not in sys.path:
 import api_pages  # noqa: E402 - its folder is on the path only now
 import cli_options  # noqa: E402 - the same
 import diagrams  # noqa: E402 - the same
+import key_links  # noqa: E402 - the same
 import outside_links  # noqa: E402 - the same
 from mkdocs.structure.files import File, Files  # noqa: E402 - the same
 
@@ -29,7 +30,7 @@ LOG = logging.getLogger("mkdocs.hoodoo")
 FENCE = re.compile(r"^```(\w+) [\w -]+$", re.MULTILINE)
 # What a browser would fetch from another host when it shows a page.
 OUTSIDE = re.compile(r'<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
-KEY = re.compile(r"<code>(?:hoodie|hoodoo)\.[\w.]{20,}</code>")
+KEY = re.compile(r"(?<=>)hood(?:ie|oo)\.[\w.]{20,}(?=(?:=[^<]*)?</code>)")
 WITHOUT_SIDEBAR = ("README.md", "quick-start.md")  # sections of one page
 STYLES, LOGO, MERMAID = "assets/site.css", "assets/hoodoo.svg", "assets/mermaid.min.js"
 
@@ -70,6 +71,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
         return str(files.src_uris[uri].url_relative_to(page.file))
 
     html = api_pages.link_names(html, page.file.src_uri, link_to)
+    html = key_links.link_keys(html, page.file.src_uri, link_to)
     if 'class="mermaid"' in html:
         html += f'<script src="{link_to(MERMAID)}"></script>'
     return html
