@@ -127,7 +127,8 @@ def test_links_out_of_docs_lead_to_pages_of_the_site_or_become_text(site: Module
 def test_what_comes_from_another_host_is_found(site: ModuleType) -> None:
     for text in ('<script src="https://x.org/y.js">', '<link rel=x href="//x.org/y.css">'):
         assert site.OUTSIDE.search(text)
-    for text in ('<a href="https://x.org">', '<img src="../life.svg">'):
+    named = '<link rel="canonical" href="https://x.org/">'
+    for text in (named, '<a href="https://x.org">', '<img src="../life.svg">'):
         assert not site.OUTSIDE.search(text)
 
 

@@ -146,7 +146,8 @@ def _docstring(call: Any) -> str:
 
 @cache
 def _result_kinds() -> tuple[type, ...]:
-    calls = [*functions().values(), *methods().values()]
+    calls = [methods()[name] for names in GROUPS.values() for name in names]
+    calls += functions().values()
     kinds = [kind for call in calls for kind in api_types.results_of(call)]
     return api_types.reachable([*kinds, hoodoo.Progress])
 

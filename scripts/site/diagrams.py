@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
 
-VERSION = "11.17.2"
-SHA256 = "581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390eb8"
+VERSION = "11.9.0"  # later ones of 11 have other ids of arrowheads, which the theme does not colour
+SHA256 = "0b3ed4374117363815daefdadfcc20ff704d7dd4513b55ed803abddcbd86a898"
 MEMBER = "package/dist/mermaid.min.js"
 PATIENCE_SECONDS = 120
 SMALL = "13px"
-OWN_SIZE = {
+COMPACT = {
     "themeVariables": {"fontSize": SMALL},
-    "flowchart": {"useMaxWidth": False, "nodeSpacing": 25, "rankSpacing": 30, "padding": 10},
+    "flowchart": {"nodeSpacing": 25, "rankSpacing": 30, "padding": 10},
     "sequence": {
-        "useMaxWidth": False,
         "actorFontSize": SMALL,
         "messageFontSize": SMALL,
         "noteFontSize": SMALL,
@@ -31,7 +31,6 @@ OWN_SIZE = {
         "actorMargin": 40,
         "messageMargin": 25,
     },
-    "state": {"useMaxWidth": False},
 }
 
 
@@ -49,10 +48,20 @@ def fetch_mermaid(folder: Path) -> Path | None:
     return place
 
 
-def at_own_size(markdown: str) -> str:
-    """Diagrams that are not scaled to the width of the page: their texts stay readable."""
-    settings = f"%%{{init: {json.dumps(OWN_SIZE)}}}%%"
+def make_compact(markdown: str) -> str:
+    """Give the diagrams of a page small texts and gaps, so that few are wider than the page."""
+    settings = f"%%{{init: {json.dumps(COMPACT)}}}%%"
     return markdown.replace("```mermaid\n", f"```mermaid\n{settings}\n")
+
+
+def make_scroll(html: str) -> str:
+    """Put diagrams into frames, in which wide ones scroll on a small screen (`site.css`)."""
+    return re.sub(
+        r'<pre class="mermaid">.*?</pre>',
+        r'<div class="diagram">\g<0></div>',
+        html,
+        flags=re.DOTALL,
+    )
 
 
 def _is_right(data: bytes) -> bool:

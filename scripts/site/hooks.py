@@ -29,7 +29,10 @@ from mkdocs.structure.files import File, Files  # noqa: E402 - the same
 LOG = logging.getLogger("mkdocs.hoodoo")
 FENCE = re.compile(r"^```(\w+) [\w -]+$", re.MULTILINE)
 # What a browser would fetch from another host when it shows a page.
-OUTSIDE = re.compile(r'<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
+OUTSIDE = re.compile(
+    r'<(?:script|img|iframe|link(?![^>]*rel="(?:canonical|prev|next)"))\b'
+    r'[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"'
+)
 KEY = re.compile(r"(?<=>)hood(?:ie|oo)\.[\w.]{20,}(?=(?:=[^<]*)?</code>)")
 WITHOUT_SIDEBAR = ("README.md", "quick-start.md")  # sections of one page
 STYLES, LOGO, MERMAID = "assets/site.css", "assets/hoodoo.svg", "assets/mermaid.min.js"
@@ -60,7 +63,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         page.meta["hide"] = ["navigation"]
     if not config.extra["draws_diagrams"]:
         markdown = markdown.replace("```mermaid", "```text")
-    markdown = diagrams.at_own_size(markdown)
+    markdown = diagrams.make_compact(markdown)
     return outside_links.rewrite(markdown, uri)
 
 
@@ -73,7 +76,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     html = api_pages.link_names(html, page.file.src_uri, link_to)
     html = key_links.link_keys(html, page.file.src_uri, link_to)
     if 'class="mermaid"' in html:
-        html += f'<script src="{link_to(MERMAID)}"></script>'
+        html = diagrams.make_scroll(html) + f'<script src="{link_to(MERMAID)}"></script>'
     return html
 
 
