@@ -9,7 +9,7 @@ from support.pages import DOCS, blocks, needs_spark, run_page
 
 GUIDES = [DOCS / "quick-start.md", *sorted(DOCS.glob("guides/*.md"))]
 CONCEPTS = sorted(DOCS.glob("concepts/*.md"))
-HERE = [page for page in (*GUIDES, *CONCEPTS) if not needs_spark(page)]
+HERE = [page for page in (*GUIDES, *CONCEPTS, DOCS / "changes.md") if not needs_spark(page)]
 
 
 @pytest.mark.parametrize("page", HERE, ids=lambda page: page.stem)
