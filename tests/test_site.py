@@ -156,3 +156,12 @@ def test_keys_become_links_to_their_line_of_the_reference(site: ModuleType) -> N
     assert link("<code>hoodie.not.there</code>") == "<code>hoodie.not.there</code>"
     line = "<td><code>hoodie.clean.policy</code></td>"
     assert 'id="hoodie.clean.policy"' in link(line, "reference/config.md")
+
+
+def test_a_bar_in_a_cell_has_no_backslash(site: ModuleType) -> None:
+    class Page:
+        class file:  # noqa: N801 - the name of mkdocs
+            src_uri = "x.md"
+
+    html = "<td><code>str \\| None</code></td><p>a \\| b</p>"
+    assert site.on_page_content(html, Page, {}, None) == html.replace("\\|", "|", 1)

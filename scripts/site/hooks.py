@@ -34,6 +34,7 @@ OUTSIDE = re.compile(
     r'[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"'
 )
 KEY = re.compile(r"(?<=>)hood(?:ie|oo)\.[\w.]{20,}(?=(?:=[^<]*)?</code>)")
+CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 WITHOUT_SIDEBAR = ("README.md", "quick-start.md")  # sections of one page
 STYLES, LOGO, MERMAID = "assets/site.css", "assets/hoodoo.svg", "assets/mermaid.min.js"
 
@@ -73,6 +74,8 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     def link_to(uri: str) -> str:
         return str(files.src_uris[uri].url_relative_to(page.file))
 
+    # Python's Markdown leaves the backslash in `a\|b` of a table.
+    html = CELL.sub(lambda cell: cell[0].replace("\\|", "|"), html)
     html = api_pages.link_names(html, page.file.src_uri, link_to)
     html = key_links.link_keys(html, page.file.src_uri, link_to)
     if 'class="mermaid"' in html:
