@@ -19,7 +19,7 @@ SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-cluster test-fast test-nightly check fmt lint types test-compat histories fuzz sim sim-nightly life soak bench docs pins clean
+.PHONY: help setup demo test test-core test-spark test-cluster test-fast test-nightly check fmt lint types test-compat histories fuzz sim sim-nightly life soak bench docs site site-serve pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -50,7 +50,7 @@ test-nightly: fuzz ## Run what is too long for CI: broken files, more kills, mor
 	$(PYTEST) $(APART) -m nightly
 	HOODOO_MODEL_HISTORIES=200 $(PYTEST) tests/oracle/test_model.py
 
-check: ## Run exactly what CI runs: lint, types, test, test-compat
+check: ## Run exactly what CI runs: lint, types, site, test, test-compat
 	@.ci/run
 
 fmt: $(READY) ## Format the code and mend what ruff can mend
@@ -98,8 +98,16 @@ bench: $(READY) ## Measure reading, opening, listing, commits, and Spark beside 
 docs: $(READY) ## Write the generated pages of docs/
 	$(BIN)/python scripts/reference.py
 
+# Its theme advertises a successor at each start.
+site site-serve: export NO_MKDOCS_2_WARNING = 1
+site: $(READY) ## Build the docs site into build/site; a broken link is an error
+	$(BIN)/mkdocs build --strict
+
+site-serve: $(READY) ## Show the docs site on this machine (PORT=8000), and follow changes
+	$(BIN)/mkdocs serve --dev-addr 127.0.0.1:$(or $(PORT),8000)
+
 pins: $(READY) ## Pin the newest versions of all packages in constraints.txt
-	$(BIN)/uv pip compile pyproject.toml --extra test --upgrade --quiet -o constraints.txt \
+	$(BIN)/uv pip compile pyproject.toml --extra test --extra docs --upgrade --quiet -o constraints.txt \
 		--universal --python-version 3.11 --no-annotate \
 		--custom-compile-command "make pins (one set for Python 3.11 and newer)"
 

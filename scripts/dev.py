@@ -75,7 +75,7 @@ def make_venv():
 def install():
     """The pinned packages and hoodoo itself, by uv if it can be had, else by pip."""
     say("installing the packages of pyproject.toml, as pinned in constraints.txt")
-    what = ["-c", "constraints.txt", "-e", ".[test]"]
+    what = ["-c", "constraints.txt", "-e", ".[test,docs]"]
     uv = find_uv()
     by_uv = [uv, "pip", "install", "--quiet", "--python", PYTHON, "--compile-bytecode", *what]
     if not (uv and succeeds(by_uv)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -358,15 +357,3 @@ def sums_of(table: hoodoo.Table) -> Counter[tuple[str, str]]:
         sums["count", row["p"]] += 1
         sums["sum", row["p"]] += row["v"]
     return Counter({key: value for key, value in sums.items() if value})
-
-
-def test_the_page_about_changes_tells_the_truth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "changes.md"
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        exec(compile(block, page.name, "exec"), names)
