@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +24,9 @@ FIRST = [("t1", "sf", 19.1, 1), ("t2", "oslo", 7.5, 1)]
 NOW = {("t1", 19.1), ("t2", 7.5), ("t3", 8.4)}
 CHANGED = {("t3", 8.4)}
 THEN = NOW - CHANGED
+
+IS_4_0 = pyspark.__version__.startswith("4.0.")
+BEFORE_4_1 = "Spark 4.0 wants all columns in an INSERT and caches nothing, as the page says"
 
 pytestmark = pytest.mark.spark
 
@@ -171,7 +175,7 @@ OUTCOMES: dict[str, Callable[[World, str], None]] = {
     "columns as of `CREATE TABLE`": _tells_columns,
     "an append: keys may be there twice": _appends,
 }
-ERROR = re.compile(r"(Spark's e|e)rror `(.+)`")
+ERROR = re.compile(r"(?:Spark's e|e)rror(?: `(.+)`)?")
 BROKEN = re.compile(r"a name that reads fail on: `(.+)`")
 
 
@@ -208,10 +212,12 @@ def test_the_page_has_the_statements_that_people_try() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.statement for row in ROWS])
 def test_statement_does_what_the_page_says(world: World, row: Row) -> None:
+    if "INSERT INTO" in row.statement and " REPLACE " not in row.statement and IS_4_0:
+        pytest.skip(BEFORE_4_1)
     error, broken = ERROR.fullmatch(row.outcome), BROKEN.fullmatch(row.outcome)
     if error:
         by_spark = row.outcome.startswith("Spark's")
-        _fails(world, row.statement, error[2], by_spark=by_spark)
+        _fails(world, row.statement, error[1] or "", by_spark=by_spark)
     elif broken:
         _breaks(world, row.statement, broken[1])
     else:
@@ -234,6 +240,7 @@ def test_call_that_the_page_names_runs(world: World, call: str) -> None:
 # -- what lies behind it ----------------------------------------------------------------------
 
 
+@pytest.mark.skipif(IS_4_0, reason=BEFORE_4_1)
 def test_examples_of_the_page_run(
     spark: SparkSession, tmp_path: Path, clean: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,6 +307,7 @@ def test_a_path_with_spaces_and_percent_signs(world: World, tmp_path: Path) -> N
     assert world.spark.table("fares").count() == 1
 
 
+@pytest.mark.skipif(IS_4_0, reason=BEFORE_4_1)
 def test_a_cached_table_is_read_again_after_refresh(world: World) -> None:
     world.sql("CACHE TABLE trips")
     world.table.insert([{"trip_id": "t4", "city": "sf", "fare": 1.0, "ts": 1}])
