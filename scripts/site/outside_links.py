@@ -13,8 +13,12 @@ from pathlib import Path
 # Pages of the repository that the site shows, and where.
 SHOWN = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 INSTEAD = {**SHOWN, "README.md": "README.md"}
-LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
-CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+# Code comes first: what looks like a link in it is none. A title in quotes may follow the target.
+CODE_OR_LINK = re.compile(
+    r"^```.*?^```|`[^`\n]*`"
+    r"|\[((?:[^\]`]|`[^`\n]*`)*)\]\(([^)\s]+)(?:\s+\"([^\"]*)\")?\)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -26,44 +30,35 @@ def _as_in_docs(text: str) -> str:
     """A page of the repository's root, with the links that it would have in docs/."""
 
     def move(match: re.Match[str]) -> str:
-        label, target = match.groups()
-        if "://" in target or target.startswith("#"):
+        label, target, _ = match.groups()
+        if target is None or "://" in target or target.startswith("#"):
             return match[0]
         inside = target.removeprefix("docs/")
         return f"[{label}]({inside if inside != target else f'../{target}'})"
 
-    return LINK.sub(move, text)
+    return CODE_OR_LINK.sub(move, text)
 
 
 def rewrite(text: str, uri: str) -> str:
-    """The text of the page at `uri` with its links out of docs/ replaced; code stays."""
-    parts, end = [], 0
-    for code in CODE.finditer(text):
-        if _is_label(text, code):
-            continue
-        parts += [_rewrite_prose(text[end : code.start()], uri), code[0]]
-        end = code.end()
-    return "".join([*parts, _rewrite_prose(text[end:], uri)])
+    """The text of the page at `uri` with its links out of docs/ replaced; code stays.
 
-
-def _is_label(text: str, code: re.Match[str]) -> bool:
-    return text[code.start() - 1 : code.start()] == "[" and text[code.end() :].startswith("](")
-
-
-def _rewrite_prose(text: str, uri: str) -> str:
+    A link with a title, which is a part of the file, becomes text that tells both when pointed at.
+    """
     folder = posixpath.dirname(uri)
 
     def replace(match: re.Match[str]) -> str:
-        label, target = match.groups()
-        path, hash_sign, anchor = target.partition("#")
+        label, target, title = match.groups()
+        path, hash_sign, anchor = (target or "").partition("#")
         place = posixpath.normpath(posixpath.join(folder, path))
-        if "://" in target or not path or not place.startswith("../"):
+        if "://" in path or not path or not place.startswith("../"):
             return match[0]
         outside = place.removeprefix("../")
         if outside in INSTEAD:
             inside = posixpath.relpath(INSTEAD[outside], folder or ".")
             return f"[{label}]({inside}{hash_sign}{anchor})"
+        if title:
+            return f'<abbr title="{outside}: {title}">{label}</abbr>'
         name = posixpath.basename(outside)
         return f"`{outside}`" if label.strip("`") == name else f"{label} (`{outside}`)"
 
-    return LINK.sub(replace, text)
+    return CODE_OR_LINK.sub(replace, text)

@@ -8,9 +8,7 @@ of its parent's threads: import nothing here that needs one (those of numpy and 
 from __future__ import annotations
 
 import gc
-import sys
-from io import BufferedReader
-from typing import IO
+from socket import MSG_PEEK, socket
 
 import pandas  # noqa: F401 PySpark asks for it in each worker that gets Arrow batches
 import pyarrow.parquet  # noqa: F401 see above; the workers' work begins with it
@@ -24,21 +22,22 @@ from hoodoo.table import merged
 IMPORTED = (engine, merged, slice_keys, tasks)
 """What workers run, and what that imports."""
 
-_serve = daemon.worker_main
+_serve = daemon.worker
 
 
-def serve_or_end(given: BufferedReader, answers: IO[bytes]) -> None:
+def serve_or_end(channel: socket, authenticated: bool) -> int:
     """Do Spark's next task, or end quietly once Spark has hung up on a worker that it let go.
 
     PySpark takes that for a failure, and prints another one when nobody is there to be told.
     """
-    if not given.peek(1):
-        sys.exit(1)
-    _serve(given, answers)
+    if authenticated and not channel.recv(1, MSG_PEEK):
+        return 1
+    code: int = _serve(channel, authenticated)  # type: ignore[no-untyped-call]  # has no types
+    return code
 
 
 if __name__ == "__main__":
-    daemon.worker_main = serve_or_end
+    daemon.worker = serve_or_end
     settle()
     gc.collect()
     gc.freeze()  # PySpark collects garbage after each task, and would go through all of this

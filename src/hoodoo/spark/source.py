@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import InputError, NoSuchTable, SchemaMismatch, Unsupported
+from hoodoo.spark.catalog_table import attach_options, attached_options, options_of_new_table
 from hoodoo.spark.schema import arrow_schema, spark_schema
 from hoodoo.spark.source_read import TableReader
 from hoodoo.spark.stream_source import MAX_COMMITS, follow_changes
@@ -47,15 +48,20 @@ class TableSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns that the options ask for, or all, meta columns included."""
-        selection = _select_rows(*_open_table(self.options))  # a stream begins like a batch
+        for_catalog = options_of_new_table(self.options, frozenset(_ABOUT_ROWS))
+        options = self.options if for_catalog is None else for_catalog
+        selection = _select_rows(*_open_table(options))  # a stream begins like a batch
+        columns = spark_schema(selection.schema)
+        if for_catalog is not None:  # each query looks at the table anew
+            return attach_options(columns, for_catalog)
         self._selection = replace(selection, snapshot=replace(selection.snapshot, groups=()))
-        return spark_schema(selection.schema)
+        return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`, which are those of `schema()` or named by the user."""
         if MAX_COMMITS in self.options:
             raise InputError(f"option {MAX_COMMITS!r} is for spark.readStream")
-        source_selection = self._selection or _select_rows(*_open_table(self.options))
+        source_selection = self._selection or _select_rows(*_open_table(self._options_for(schema)))
         self._selection = None  # from here on the source only travels along with each task
         selection, declared = _select_columns(source_selection, schema), arrow_schema(schema)
         if _may_push_filters():
@@ -69,7 +75,7 @@ class TableSource(DataSource):
     ) -> DataSourceStreamReader:
         """Follows the table by completion time."""
         self._selection = None
-        ref, about_rows = _open_table(self.options)
+        ref, about_rows = _open_table(self._options_for(schema))
         return follow_changes(ref, about_rows, schema, _select_columns)
 
     def streamWriter(  # noqa: N802  # the name is Spark's
@@ -83,6 +89,12 @@ class TableSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Begins a bulk insert."""
+        if "path" not in self.options:
+            raise InputError(
+                "Spark does not tell which table: name it, as in "
+                "INSERT INTO trips WITH (path = '/data/trips') ...; "
+                "a new table is made by hoodoo.create_table(...)"
+            )
         try:
             ref, about_rows = _open_table(self.options)
         except NoSuchTable as error:
@@ -100,12 +112,22 @@ class TableSource(DataSource):
 
         return begin_append(ref, schema)
 
+    def _options_for(self, schema: StructType) -> dict[str, str]:
+        """The options of a read, those of a table of Spark's catalog included."""
+        attached = attached_options(schema)
+        if attached and "columns" in self.options:
+            raise InputError("option 'columns' is for CREATE TABLE: name columns in SELECT")
+        return {**attached, **self.options}
+
 
 def _open_table(options: Mapping[str, str]) -> tuple[TableRef, dict[str, str]]:
     """The table that the options name, and what they say of the rows to read."""
     table_options = dict(options)
     if "paths" in table_options or "path" not in table_options:
-        raise InputError("one path is needed: that of the table")
+        raise InputError(
+            "one path is needed: that of the table. In SQL, a table is told by "
+            "CREATE TABLE trips USING hoodoo LOCATION '/data/trips', without columns"
+        )
     place = table_options.pop("path")
     about_rows = {name: table_options.pop(name) for name in _ABOUT_ROWS if name in table_options}
     ref = open_ref(place, table_options)
