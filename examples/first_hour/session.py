@@ -1,0 +1,22 @@
+"""The Spark session of every scene."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import hoodoo
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def make_session() -> SparkSession:
+    """As the README says, with two cores and without a web page."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    spark = hoodoo.configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
