@@ -115,8 +115,9 @@ def play_later(python: Path, place: Path) -> int:
 
 
 def user_environment() -> dict[str, str]:
-    """The variables of a user's shell."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    """The variables of a user's shell, and one that saves two warnings of Spark's."""
+    users = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    return {**users, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def run(*words: object) -> None:

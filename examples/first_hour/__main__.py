@@ -10,7 +10,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import pipeline
 import stream
 import two_drivers
 from checks import Wrong, complain
-from session import make_session
+from session import share_session
 
 import hoodoo
 
@@ -33,7 +32,6 @@ def main() -> int:
     parser.add_argument("--pages", nargs="*", type=Path, default=[], help="whose blocks to run")
     parser.add_argument("scenes", nargs="*", help="all but `peers`, if none is named")
     asked = parser.parse_args()
-    spark = cache(make_session)
     scenes: dict[str, tuple[str, Callable[[Path], Any]]] = {
         "frames": ("rows from and to pandas and others", frames.run),
         "commands": ("the command line", command_line.run),
@@ -42,15 +40,15 @@ def main() -> int:
         "stream": ("a stream that is killed", stream.run),
         "blocks": (
             "what the pages show",
-            lambda at: blocks.run(at, [page.resolve() for page in asked.pages], spark),
+            lambda at: blocks.run(at, [page.resolve() for page in asked.pages], share_session),
         ),
         "spark": (
             "ten days with Spark, merge-on-read",
-            lambda at: pipeline.run(at, "mor", spark()),
+            lambda at: pipeline.run(at, "mor", share_session()[0]),
         ),
         "peers": (
             "what needs more packages: other readers, pages",
-            lambda at: peers.run(at, [page.resolve() for page in asked.pages], spark),
+            lambda at: peers.run(at, [page.resolve() for page in asked.pages], share_session),
         ),
     }
     unknown = set(asked.scenes) - set(scenes)

@@ -2,7 +2,8 @@
 
 The blocks of a page run in order, share their names, and have one fresh folder. A block that is
 marked `python spark` finds a session named `spark`. A page without such a block runs in a process
-of its own, which must not import pyspark.
+of its own, which must not import pyspark. Pages with one share a session, and Spark's JVM stays in
+the folder in which it was started: so they run there, and what they made is moved away.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def run_in_process(page: Path, place: Path) -> int:
     return len(read_blocks(page))
 
 
-def run(place: Path, pages: list[Path], make_session: Callable[[], Any]) -> None:
+def run(place: Path, pages: list[Path], make_session: Callable[[], tuple[Any, Path]]) -> None:
     """Run each page; one that needs a package that is not here is left out, and named."""
     for page in pages:
         if not read_blocks(page):
@@ -72,8 +73,10 @@ def run(place: Path, pages: list[Path], make_session: Callable[[], Any]) -> None
         folder = place / page.stem
         folder.mkdir()
         if any(kind == "python spark" for kind, _ in read_blocks(page)):
-            names = {"__name__": "__main__", "spark": make_session()}
-            count = run_blocks(page, folder, names)
+            spark, there = make_session()
+            count = run_blocks(page, there, {"__name__": "__main__", "spark": spark})
+            for made in there.iterdir():
+                made.rename(folder / made.name)
         else:
             count = run_in_process(page, folder)
         say(f"{page.name}: {count} blocks ran")

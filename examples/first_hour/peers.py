@@ -17,7 +17,7 @@ EARLIER = "../hour/*/*/.hoodie/hoodie.properties"
 """Tables that the other scenes have made, in the folder beside this one."""
 
 
-def run(place: Path, pages: list[Path], make_session: Callable[[], Any]) -> None:
+def run(place: Path, pages: list[Path], make_session: Callable[[], tuple[Any, Path]]) -> None:
     """Pages that were left out before run now; another engine reads the tables of the hour."""
     later = [page for page in pages if blocks.named_packages(page)]
     blocks.run(place, later, make_session)

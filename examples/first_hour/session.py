@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hoodoo
@@ -20,3 +23,12 @@ def make_session() -> SparkSession:
     spark = hoodoo.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@cache
+def share_session() -> tuple[SparkSession, Path]:
+    """One session for all scenes of this process, and the folder in which its JVM is."""
+    there = Path.cwd() / "session"
+    there.mkdir()
+    with contextlib.chdir(there):
+        return make_session(), there
