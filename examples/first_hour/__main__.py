@@ -35,7 +35,7 @@ def main() -> int:
     scenes: dict[str, tuple[str, Callable[[Path], Any]]] = {
         "frames": ("rows from and to pandas and others", frames.run),
         "commands": ("the command line", command_line.run),
-        "pandas": ("ten days with pandas, copy-on-write", lambda at: pipeline.run(at, "cow")),
+        "pandas": ("ten days with pandas, both types of tables", pipeline.run_both),
         "drivers": ("two drivers at once", two_drivers.run),
         "stream": ("a stream that is killed", stream.run),
         "blocks": (

@@ -176,3 +176,10 @@ def run(place: Path, table_type: str, spark: Any = None) -> None:
     for day in range(1, orders.DAYS + 1):
         say(pipeline.run_day(day))
     say(pipeline.check_upkeep(table_type))
+
+
+def run_both(place: Path) -> None:
+    """Ten days with each type of table, in this process."""
+    for table_type in ("cow", "mor"):
+        (place / table_type).mkdir()
+        run(place / table_type, table_type)
