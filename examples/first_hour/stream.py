@@ -37,6 +37,7 @@ def run(place: Path) -> None:
     with Driver("stream_driver.py", place / "first.log", str(place)) as first:
         for told in first.events():
             if told.get("batch") == KILLED_IN_BATCH:
+                wait_until_writing(table, KILLED_IN_BATCH)
                 first.kill()
                 break
     before = table.count()
@@ -58,6 +59,13 @@ def run(place: Path) -> None:
             followed[row["id"]] = row
     check_equal("rows that the follower has", followed, clicks)
     say(f"the follower has the same {len(followed)} rows, of {len(batches)} batches")
+
+
+def wait_until_writing(table: hoodoo.Table, commits: int) -> None:
+    """Look until a write has begun, or is committed already."""
+    instants = table.timeline()
+    while len(instants) <= commits:
+        instants = table.timeline()
 
 
 def write_files(folder: Path) -> dict[int, dict[str, object]]:
