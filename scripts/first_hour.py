@@ -15,11 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("src", "pyproject.toml", "README.md", "LICENSE")
 SCENES = ROOT / "examples" / "first_hour"
+# Two cores: what starts drivers of its own, and what one process does.
+LANES = (("frames", "commands", "pandas", "blocks", "spark"), ("drivers", "stream"))
 LATER = ("polars", "hudi")
 # What a developer's shell says, and a user's does not.
 OURS = ("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV", "HOODOO", "PYTEST")
@@ -35,7 +38,8 @@ def main() -> int:
     place = Path(tempfile.mkdtemp(prefix="hoodoo-first-hour-"))
     try:
         python = make_environment(place)
-        code = play(python, place / "hour", scenes)
+        (place / "hour").mkdir()
+        code = play(python, place / "hour", [scenes] if scenes else LANES)
         if code == 0 and not scenes:
             code = play_later(python, place)
     except Failed as failed:
@@ -95,13 +99,23 @@ def install(python: Path, *packages: str) -> None:
         run(python, "-m", "pip", "install", "--quiet", *pins, *packages)
 
 
-def play(python: Path, folder: Path, scenes: list[str]) -> int:
-    """The scenes in an empty folder; gives the exit code."""
-    folder.mkdir()
+def play(python: Path, folder: Path, lanes: Sequence[Sequence[str]]) -> int:
+    """Each lane of scenes in a process, in one folder; gives the first exit code that is not 0.
+
+    What the first lane says is shown at once, and what the others say when they end.
+    """
     guides = sorted((ROOT / "docs" / "guides").glob("*.md"))
     pages = ["--pages", str(ROOT / "README.md"), *map(str, guides)]
-    words = [str(python), str(SCENES), *scenes, *pages]
-    return subprocess.run(words, cwd=folder, env=user_environment(), check=False).returncode
+    running = []
+    for number, scenes in enumerate(lanes):
+        words = [str(python), str(SCENES), *scenes, *pages]
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if number else {}
+        env = user_environment()
+        running.append(subprocess.Popen(words, cwd=folder, env=env, text=True, **output))
+    for process in running:
+        told, _ = process.communicate()
+        print(told or "", end="", flush=True)
+    return next((process.returncode for process in running if process.returncode), 0)
 
 
 def play_later(python: Path, place: Path) -> int:
@@ -111,7 +125,8 @@ def play_later(python: Path, place: Path) -> int:
     except Failed as failed:
         print(f"without {' and '.join(LATER)}: {failed}", flush=True)
         return 0
-    return play(python, place / "later", ["frames", "peers"])
+    (place / "later").mkdir()
+    return play(python, place / "later", [["frames", "peers"]])
 
 
 def user_environment() -> dict[str, str]:
