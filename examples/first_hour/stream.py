@@ -14,11 +14,6 @@ import hoodoo
 FILES = 4
 ROWS = 50
 KILLED_IN_BATCH = 2
-# A dead driver is silent. Its batch can be written again once it was silent for this long.
-QUICK_HEARTBEATS = {
-    "hoodie.client.heartbeat.interval_in_ms": 1000,
-    "hoodie.client.heartbeat.tolerable.misses": 3,
-}
 
 
 def run(place: Path) -> None:
@@ -32,7 +27,6 @@ def run(place: Path) -> None:
         record_key="id",
         ordering="seen",  # files of the same moment come in any order
         table_type="mor",
-        options=QUICK_HEARTBEATS,
     )
     with Driver("stream_driver.py", place / "first.log", str(place)) as first:
         for told in first.events():
@@ -62,9 +56,9 @@ def run(place: Path) -> None:
 
 
 def wait_until_writing(table: hoodoo.Table, commits: int) -> None:
-    """Look until a write has begun, or is committed already."""
+    """Look until a write is at work on files, or is committed already."""
     instants = table.timeline()
-    while len(instants) <= commits:
+    while len(instants) <= commits or instants[-1].state == "requested":
         instants = table.timeline()
 
 

@@ -14,6 +14,12 @@ import hoodoo
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+QUICK_HEARTBEATS = {
+    "hoodie.client.heartbeat.interval_in_ms": 1000,
+    "hoodie.client.heartbeat.tolerable.misses": 3,
+}
+"""A dead driver is silent: its batch is written again once it was silent for three seconds."""
+
 
 def main() -> None:
     """Take in all files that are there, until the follower has them too."""
@@ -21,7 +27,7 @@ def main() -> None:
     spark = make_session()
     hoodoo.register(spark)
     sink = hoodoo.stream_to(
-        place / "clicks",
+        hoodoo.open_table(place / "clicks", options=QUICK_HEARTBEATS),
         operation="upsert",
         on_commit=lambda done: tell("committed", skipped=done.is_skipped),
     )
