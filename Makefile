@@ -19,7 +19,7 @@ SEED ?= $(shell date +%s)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-cluster test-fast test-nightly check fmt lint types test-compat histories fuzz sim sim-nightly life soak bench docs site site-serve pins clean
+.PHONY: help setup demo first-hour test test-core test-spark test-cluster test-fast test-nightly check fmt lint types test-compat histories fuzz sim sim-nightly life soak bench docs site site-serve pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ $(READY): pyproject.toml constraints.txt scripts/dev.py
 
 demo: $(READY) ## Take the guided tour on a local Spark: upserts, conflicts, a crash, time travel
 	@$(BIN)/hoodoo demo
+
+first-hour: $(READY) ## Play a user's first hour with a wheel of this clone (SCENES='frames stream')
+	@$(BIN)/python scripts/first_hour.py $(SCENES)
 
 test: test-core test-spark ## Run all tests except those that need Apache Hudi itself or a cluster
 

@@ -333,6 +333,8 @@ class Table(
 
 
 def _arrow_schema(schema: Any) -> Any:
+    if type(schema).__module__.startswith("pyspark.") and hasattr(schema, "schema"):
+        schema = schema.schema  # of a DataFrame
     if hasattr(schema, "jsonValue"):  # a Spark StructType; pyspark is imported only if it is there
         from hoodoo.spark.schema import arrow_schema
 

@@ -298,15 +298,67 @@ def test_texts_too_long_for_a_footer_have_bounds_all_the_same(tmp_path: Path) ->
 # -- upkeep -------------------------------------------------------------------------------------
 
 
+def grow_old(place: Path) -> None:
+    """Let half an hour pass for all files of a table."""
+    for path in place.rglob("*"):
+        if path.is_file():
+            make_older(path, 2_000)
+
+
+@TABLE_TYPES
+def test_it_is_in_use_after_many_commits_in_a_short_time(
+    tmp_path: Path, table_type: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+    table = hoodoo.create_table(
+        tmp_path / "t", schema=schema, record_key="id", table_type=table_type
+    )
+    for v in range(45):
+        table.upsert([{"id": v % 7, "v": v}])
+    assert table.doctor() == []
+    assert "metadata_table_not_used" not in caplog.text
+
+
+def test_a_savepoint_does_not_make_it_useless(tmp_path: Path) -> None:
+    """The commit with the savepoint stays on the timeline when all others of then are archived."""
+    place = tmp_path / "t"
+    small = {
+        "hoodie.keep.min.commits": 3,
+        "hoodie.keep.max.commits": 4,
+        "hoodie.clean.commits.retained": 2,
+        "hoodie.archive.beyond.savepoint": True,
+        "hoodie.metadata.compact.max.delta.commits": 3,
+    }
+    table = make(place, **small)
+    first = table.upsert(rows(0, "a")).instant
+    table.savepoint(first)
+    for v in range(1, 30):
+        table.upsert(rows(v, "a"))
+    table.clean()
+    grow_old(place)
+    assert table.archive().instants
+    assert compact_metadata_table(open_ref(str(place)), at_least=0)
+    ref, metadata = load(place)
+    assert ref.load_timeline().find(first) is not None
+    assert metadata.timeline.find(first) is None, "it was not archived"
+    assert table.doctor() == []
+
+
 def test_it_is_compacted_cleaned_and_archived(tmp_path: Path) -> None:
     place = tmp_path / "t"
     table = make(place, **{"hoodie.metadata.compact.max.delta.commits": 3})
     for v in range(40):
         table.upsert(rows(v, "a", f"k{v}"))
     check(place, {f"k{v}": v for v in range(40)} | {"a": 39}, is_clean=False)
-    _, metadata = load(place)
+    ref, metadata = load(place)
     assert find_last_compaction(metadata.timeline) is not None
+    assert len(metadata.timeline) > 40, "what the table's timeline has was archived"
+    grow_old(place)
+    assert table.archive().instants
+    assert compact_metadata_table(ref, at_least=0)
+    _, metadata = load(place)
     assert len(metadata.timeline) < 40, "nothing was archived"
+    assert hoodoo.open_table(str(place)).doctor() == []
     listing = place / ".hoodie" / "metadata" / "files"
     assert len(list(listing.glob("*.hfile"))) == 2
     assert len(list(listing.glob(".*.log.*"))) < 12
@@ -324,14 +376,10 @@ def test_instants_that_it_still_needs_are_not_archived(tmp_path: Path) -> None:
     for v in range(8):
         table.upsert(rows(v, "a"))
     table.clean()
-    for path in place.rglob("*"):
-        if path.is_file():
-            make_older(path, 2_000)
+    grow_old(place)
     for _ in range(2):
         table.recover()
-        for path in place.rglob("*"):
-            if path.is_file():
-                make_older(path, 2_000)
+        grow_old(place)
     assert table.archive().instants == ()
     assert compact_metadata_table(open_ref(str(place)), at_least=1)
     assert table.archive().instants

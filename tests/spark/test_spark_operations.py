@@ -70,6 +70,12 @@ def base_files(table: hoodoo.Table) -> list[Path]:
     return [place / slice_.base.path for slice_ in slices(table) if slice_.base]
 
 
+def test_a_frame_tells_the_schema_of_a_new_table(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([(1, "x")], "id long, part string")
+    table = hoodoo.create_table(tmp_path / "t", schema=frame, record_key="id")
+    assert table.schema.names == ["id", "part"]
+
+
 @THIN
 @KINDS
 @INDEXES

@@ -88,3 +88,11 @@ def test_environments_that_share_an_interpreter_are_told_apart(tmp_path: Path) -
     assert is_driver_python(sys.executable)
     assert not is_driver_python(str(other))
     assert not is_driver_python("no-such-program")
+
+
+def test_a_driver_that_was_started_by_a_relative_path_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = Path(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(program.parent / ".." / "bin" / program.name))
+    assert is_driver_python(str(program))

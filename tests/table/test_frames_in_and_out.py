@@ -83,6 +83,31 @@ def test_every_write_takes_rows_of_every_kind(kind: str, table: hoodoo.Table) ->
     assert found(table) == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_merge_takes_rows_of_every_kind(kind: str, table: hoodoo.Table) -> None:
+    table.insert([{**ROWS[0], "fare": 1.0}])
+    done = table.merge(
+        KINDS[kind](),
+        on=["id", "city"],
+        when_matched_update={"fare": "source.fare"},
+        when_not_matched_insert=True,
+    )
+    assert done is not None
+    assert found(table) == ROWS
+
+
+def test_dicts_to_merge_may_have_columns_that_the_table_lacks(table: hoodoo.Table) -> None:
+    table.insert(ROWS)
+    done = table.merge(
+        [{"id": 1, "city": "sf"}, {"id": 2, "city": "sf", "op": "D"}, {"id": 3, "op": None}],
+        on="id",
+        when_matched_delete="source.op = 'D'",
+    )
+    assert done is not None
+    assert done.stats.deleted == 1
+    assert found(table) == [ROWS[0], ROWS[2]]
+
+
 def test_a_stream_survives_a_retry(tmp_path: Path) -> None:
     options = {"hoodie.write.num.retries.on.conflict.failures": "1"}
     table = hoodoo.create_table(tmp_path / "t", schema=FRAME, record_key="id", options=options)
@@ -140,6 +165,15 @@ def test_meta_columns_are_shown_only_if_asked_for(table: hoodoo.Table) -> None:
     assert "_hoodie_record_key" in table.to_pandas(meta=True).columns
     assert "_hoodie_record_key" in table.head(meta=True).column_names
     assert table.head(columns=["_hoodie_record_key", "id"]).num_columns == 2
+
+
+def test_a_read_as_of_an_older_schema_has_the_columns_of_then(table: hoodoo.Table) -> None:
+    first = table.insert(ROWS).instant
+    table.upsert(pd.DataFrame([{**ROWS[0], "ts": 2, "tip": 1.5}]))
+    assert list(table.to_pandas().columns) == [*COLUMNS, "tip"]
+    assert list(table.to_pandas(as_of=first).columns) == COLUMNS
+    assert table.head(as_of=first).column_names == COLUMNS
+    assert table.to_pandas(as_of="2020-01-01").empty
 
 
 def test_head_gives_so_many_rows(table: hoodoo.Table) -> None:

@@ -157,6 +157,14 @@ def test_bad_keys_to_delete(tmp_path: Path, given: object) -> None:
     assert len(table.timeline()) == 0
 
 
+def test_a_condition_given_as_keys_is_told_where_it_goes(tmp_path: Path) -> None:
+    table = hoodoo.create_table(tmp_path, schema=pa.schema([("id", pa.int64())]), record_key="id")
+    with pytest.raises(InputError, match=r"a condition is where='id = 2'"):
+        table.delete("id = 2")
+    with pytest.raises(InputError, match=r"SQL text .* can"):
+        table.to_arrow(filter=object())
+
+
 def test_unknown_partitions_to_delete(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.insert(row())

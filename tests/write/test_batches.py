@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from threading import Barrier, Thread
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.writer_machines import Fleet, Machine, rows
+from support.writer_machines import Fleet, Machine, PowerCut, cut_power_at, rows
 
 import hoodoo
 from hoodoo.errors import CommitUnknown, InputError, WriteConflict
@@ -171,6 +172,23 @@ def test_a_writer_that_is_stopped_early_waits_for_its_own_batch() -> None:
     threads[0].join(30)
     assert sorted([done.is_skipped, younger[0].is_skipped]) == [False, True]  # type: ignore[attr-defined]  # a CommitResult
     assert batches(south) == [None, {"app": "1"}]
+
+
+def test_a_batch_whose_writer_died_is_written_by_the_one_that_waited(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fleet = Fleet(**{EARLY: True})
+    north, south = fleet.machine("north"), fleet.machine("south")
+    south.table.insert(rows(k1=1))
+    cut_power_at(north, "create", ".marker.MERGE")
+    with pytest.raises(PowerCut):
+        north.table.upsert(rows(k1=2), transaction=("app", 1))
+    north.clock.is_stopped = True
+    done = south.table.upsert(rows(k1=2), transaction=("app", 1))
+    assert not done.is_skipped
+    assert batches(south) == [None, {"app": "1"}]
+    assert south.rows() == {"k1": 2}
+    assert re.search(r"waiting_for_writes_that_went_first .* on north.* dead after", caplog.text)
 
 
 def test_batches_survive_archival_services_and_other_writes() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ _UNPACKED = 5
 _BAD_FILES = (pa.ArrowException, OSError, ValueError, OverflowError)
 _ZONE = r"\d(Z|[+-]\d\d(:?\d\d)?)$"
 _DAY = r"^\d{4}-\d\d-\d\d$"
+_CSV_COLUMN = re.compile(r"In CSV column #(\d+): ")
 
 
 def size_of(found: Input) -> int:
@@ -73,12 +75,21 @@ def read_rows(found: Input, schema: pa.Schema) -> pa.Table:
         except InputError as error:
             raise type(error)(f"{path}: {error}") from None
         except _BAD_FILES as error:
-            reason = str(error).partition("\n")[0]
+            reason = _name_column(str(error).partition("\n")[0], path, found, schema)
             raise InputError(f"{path} cannot be read as {found.format.value}: {reason}") from None
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise InputError(f"{found.place}: its files do not fit each other: {error}") from None
+
+
+def _name_column(reason: str, path: Path, found: Input, schema: pa.Schema) -> str:
+    """The reason of Arrow, which counts columns of CSV files from 0, with the column's name."""
+    numbered = _CSV_COLUMN.match(reason)
+    if numbered is None or found.format is not Format.CSV:
+        return reason
+    name = _read_header(path, schema)[int(numbered[1])]
+    return f"column {name}: {reason[numbered.end() :]}"
 
 
 def _columns_of(path: Path, format: Format, schema: pa.Schema) -> pa.Schema:

@@ -26,6 +26,7 @@ from hoodoo.model.metadata_table import FILES, SOLO_TIME, file_group_number
 from hoodoo.model.paths import METADATA_TABLE, PARTITION_METADATA, PartitionPath, join
 from hoodoo.model.slices import Visibility, depends_on_history, file_groups
 from hoodoo.model.table import TableProperties
+from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import load_timeline, read_commit
 from hoodoo.timeline.timeline import Timeline
 
@@ -79,17 +80,24 @@ class MetadataTable:
     def find_lag(self, data_timeline: Timeline) -> Instant | None:
         """A completed commit of the table that should be here, and is not; None: nothing lacks.
 
-        Those from before the metadata table was made are in it without a commit of their own.
+        Those from before the metadata table was made are in it without a commit of their own. It
+        may have archived what the table's timeline still has: a commit with a savepoint, say.
         """
         known = {i.requested_time for i in self.timeline if i.is_completed}
         solo = [i.ended_at for i in self.timeline.completed if _is_solo(i)]
         begun = min(solo) if solo and self.properties.timeline.layout > 1 else None
+        lacking: list[Instant] = []
         for instant in data_timeline.commits:
             time = instant.requested_time
             follows = self._first is not None and time > self._first
             if time not in known and (follows or (begun is not None and instant.ended_at > begun)):
-                return instant
-        return None
+                lacking.append(instant)
+        if not lacking:
+            return None
+        since = min(instant.requested_time for instant in lacking)
+        history = load_history(self.env, self.properties.timeline, since=since)
+        archived = {instant.requested_time for instant in history}
+        return next((i for i in lacking if i.requested_time not in archived), None)
 
     def is_ahead_of(self, view: Timeline) -> bool:
         """Whether it may have something of a commit that a view of the table does not see.

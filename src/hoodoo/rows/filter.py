@@ -35,7 +35,10 @@ def to_predicate(filter_: Filter, schema: pa.Schema) -> Predicate | pc.Expressio
         return bind(from_tuples(filter_), schema)
     if isinstance(filter_, Predicate):
         return bind(filter_, schema)
-    raise InputError(f"a {type(filter_).__name__} cannot be a filter")
+    raise InputError(
+        f"a {type(filter_).__name__} cannot be a filter; SQL text (\"city = 'sf' and fare > 3\"), "
+        "a list of tuples or a pyarrow expression can"
+    )
 
 
 def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:

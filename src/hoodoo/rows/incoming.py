@@ -95,8 +95,9 @@ def dicts_to_arrow(rows: Any, schema: pa.Schema | None) -> pa.Table:
         if not isinstance(row, Mapping):
             raise InputError(f"row {at} is no dict, but {type(row).__name__}")
     if schema is None or not schema.names:
+        every_name = dict.fromkeys(name for row in rows for name in row)
         try:
-            return pa.Table.from_pylist(list(rows))
+            return pa.table({name: [row.get(name) for row in rows] for name in every_name})
         except _REFUSALS as error:
             raise InputError(f"these rows cannot be read: {error}") from None
     unknown = sorted(set(_unknown_names(rows, pa.struct(list(schema)), "")) - _META)

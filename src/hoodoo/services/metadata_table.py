@@ -250,7 +250,9 @@ def compact_metadata_table(ref: TableRef, *, at_least: int | None = None) -> Ins
         run_compaction(txn, table, time, plan_compaction(table, partitions))
         table = open_metadata_table(ref.env, txn.timeline)
         clean_up(txn, table, partitions)
-        bounds = tuple(find_build_bounds(ref, txn.timeline))
+        bounds = list(find_build_bounds(ref, txn.timeline))
+        if txn.timeline.start is not None:  # readers look whether all of the timeline is in it
+            bounds.append(txn.timeline.start)
         archive_timeline(txn, table, _rules(ref), bounds=bounds)
     return time
 

@@ -57,7 +57,7 @@ def check_workers(spark: SparkSession) -> None:
 
 def is_driver_python(program: str) -> bool:
     """Whether a program of this name is the Python that runs the driver."""
-    path, own = shutil.which(program), sys.executable
+    path, own = shutil.which(program), os.path.abspath(sys.executable)
     if path is None:
         return False
     # Pythons of several environments may be links to one file; their directories tell them apart.

@@ -56,8 +56,8 @@ class ReadCalls:
            id  city   fare  ts
         0   3  oslo  17.85   1
         """
-        rows = self._select(self._shown(columns, meta), filter, as_of, mode).read(self._engine)
-        return rows.to_pandas()
+        selection = self._select(columns, filter, as_of, mode, meta=meta)
+        return selection.read(self._engine).to_pandas()
 
     def to_batches(
         self,
@@ -99,7 +99,7 @@ class ReadCalls:
 
         if n < 0:
             raise InputError(f"head takes a number of rows, not {n}")
-        return first_rows(self._select(self._shown(columns, meta), filter, as_of, mode), n)
+        return first_rows(self._select(columns, filter, as_of, mode, meta=meta), n)
 
     def count(self, filter: Any = None, as_of: str | date | None = None) -> int:
         """How many rows there are, or match.
@@ -115,7 +115,13 @@ class ReadCalls:
         return count_rows(selection, self._engine)
 
     def _select(
-        self, columns: Sequence[str] | None, filter: Any, as_of: str | date | None, mode: str
+        self,
+        columns: Sequence[str] | None,
+        filter: Any,
+        as_of: str | date | None,
+        mode: str,
+        *,
+        meta: bool = True,
     ) -> Selection:
         from hoodoo.table.scan import select
 
@@ -125,20 +131,9 @@ class ReadCalls:
             filter=filter,
             as_of=moment_text(as_of),
             mode=mode,
+            meta=meta,
             engine=self._engine,
         )
-
-    def _shown(self, columns: Sequence[str] | None, meta: bool) -> Sequence[str] | None:
-        """The columns to show where none are named: all, or all but meta columns."""
-        if columns is not None or meta:
-            return columns
-        from hoodoo.format.schema import without_meta_fields
-        from hoodoo.table.schema import resolve_schema
-        from hoodoo.table.snapshot import take_snapshot
-
-        schema = resolve_schema(self._ref, self._ref.load_timeline())
-        schema = take_snapshot(self._ref).schema if schema is None else schema
-        return without_meta_fields(schema).names or None
 
 
 def moment_text(moment: str | date | None) -> str | None:

@@ -283,7 +283,10 @@ def _check_schema(schema: pa.Schema | str) -> pa.Schema:
         except FormatError as error:
             raise InputError(f"the schema is not an Avro schema: {error}") from None
     if not isinstance(schema, pa.Schema):
-        raise InputError(f"a schema is a pyarrow.Schema or Avro JSON, not {type(schema).__name__}")
+        raise InputError(
+            "a schema is a pyarrow.Schema, a frame, Avro JSON or a Spark StructType, "
+            f"not {type(schema).__name__}"
+        )
     schema = normalise(without_meta_fields(schema))
     if not schema.names:
         raise InputError("a table needs at least one column")

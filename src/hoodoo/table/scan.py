@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from hoodoo.engine.engine import Engine
 from hoodoo.errors import InputError
+from hoodoo.format.schema import without_meta_fields
 from hoodoo.model.files import FileSlice
 from hoodoo.model.lister import Keep, everything
 from hoodoo.rows.filter import to_predicate
@@ -42,11 +43,13 @@ def select(
     filter: Any = None,
     as_of: str | None = None,
     mode: str = "snapshot",
+    meta: bool = True,
     engine: Engine | None = None,
 ) -> Selection:
     """What a user asks for, found in the table; files that cannot match are left out.
 
-    The metadata table is read on the engine, if there is one.
+    Without `columns` that is all columns, of which meta columns only with `meta`. The metadata
+    table is read on the engine, if there is one.
     """
     if mode not in MODES:
         raise InputError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
@@ -66,6 +69,8 @@ def select(
     if mode == "read_optimized":
         slices = [base for slice_ in slices if (base := _without_logs(slice_))]
     condition = None if filter is None else to_predicate(filter, snapshot.schema)
+    if columns is None and not meta:
+        columns = without_meta_fields(snapshot.schema).names or None
     rule = read_rule(snapshot, columns=columns, filter=condition)
     if condition is not None and not isinstance(condition, pc.Expression):
         slices = index.prune(slices, condition, snapshot.schema, snapshot.timeline)

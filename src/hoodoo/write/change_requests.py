@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from hoodoo.errors import InputError
+from hoodoo.errors import InputError, SchemaMismatch
 from hoodoo.format.schema import META_FIELDS
+from hoodoo.format.schema_types import normalise_type
 from hoodoo.model.keys import KeyRule
+from hoodoo.rows.incoming import rows_to_arrow
 
 Values = Mapping[str, Any]
 """New values of columns: SQL text, an expression of the engine, or a plain value."""
@@ -63,12 +66,13 @@ def build_update(values: object, where: Any) -> UpdateWhere:
 def build_merge(
     source: Any, on: str | Sequence[str], update: object, delete: object, insert: object
 ) -> Merge:
-    """A merge as it is called for."""
+    """A merge as it is called for; rows that are not Spark's are read here, once."""
     names = (on,) if isinstance(on, str) else tuple(on)
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError("merge takes on='column', or a list of columns")
+    is_spark = type(source).__module__.startswith("pyspark.")
     merge = Merge(
-        source,
+        source if is_spark else _read_source(source),
         names,
         _clause("when_matched_update", update),
         _clause("when_matched_delete", delete, takes_values=False),
@@ -80,6 +84,16 @@ def build_merge(
             "when_not_matched_insert"
         )
     return merge
+
+
+def _read_source(source: object) -> pa.Table:
+    """The rows in types of tables, where there are such; dicts in the types of their values."""
+    rows = rows_to_arrow(source, None)
+    for at, field in enumerate(rows.schema):
+        with suppress(SchemaMismatch):
+            type_ = normalise_type(field.type, field.name)
+            rows = rows.set_column(at, field.with_type(type_), rows.column(at).cast(type_))
+    return rows
 
 
 def _clause(name: str, given: object, *, takes_values: bool = True) -> Clause | None:

@@ -155,7 +155,9 @@ def _keys_to_table(ref: TableRef, keys: object, schema: pa.Schema) -> pa.Table:
     """Keys given as a list: values of the key column, or ready-made texts of composite keys."""
     if isinstance(keys, pa.Array | pa.ChunkedArray):
         keys = keys.to_pylist()
-    if isinstance(keys, str) or not isinstance(keys, Sequence):
+    if isinstance(keys, str):
+        raise InputError(f"{keys!r} is no list of keys; a condition is where={keys!r}")
+    if not isinstance(keys, Sequence):
         raise InputError(
             f"keys to delete must be a pyarrow.Table or a list, not {type(keys).__name__}"
         )

@@ -24,6 +24,8 @@ log = logging.getLogger("hoodoo.write")
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 _LONGEST_LOOK_S = 5.0
+_TOLD_AFTER_S = 1.6
+"""The pause before a look from which on users are told what the write waits for."""
 
 
 Result = TypeVar("Result", bound=CommitResult | None)
@@ -55,12 +57,15 @@ def run_with_retries(
             skipped = _skip_if_lost_to_same_batch(ref, conflict)
             if skipped is not None:
                 return skipped
-            if retry == retries:
+            if ref.notes.batch is not None and _has_died(ref, conflict):
+                recover_before_write(present)  # it was an earlier run of this batch, say
+            elif retry == retries:
                 raise
-            retry += 1
-            log.info("conflict retry=%d of=%d reason=%s", retry, retries, conflict)
-            if isinstance(conflict, EarlyConflict):
-                _wait_for(ref, conflict.others)
+            else:
+                retry += 1
+                log.info("conflict retry=%d of=%d reason=%s", retry, retries, conflict)
+                if isinstance(conflict, EarlyConflict):
+                    _wait_for(ref, conflict.others)
         pause_s = min(_FIRST_PAUSE_S * 2 ** max(retry - 1, 0), _LONGEST_PAUSE_S)
         # Those who met must not meet again.
         ref.env.clock.sleep(pause_s * (0.5 + ref.env.ids.jitter()))
@@ -92,18 +97,29 @@ def _skip_if_lost_to_same_batch(ref: TableRef, conflict: WriteConflict) -> Commi
     return _load_skipped(ref)
 
 
+def _has_died(ref: TableRef, conflict: WriteConflict) -> bool:
+    """Whether writes in progress that went first have ended, and none of them was committed."""
+    completed = {instant.requested_time for instant in ref.load_timeline().completed}
+    return isinstance(conflict, EarlyConflict) and completed.isdisjoint(conflict.others)
+
+
 def _wait_for(ref: TableRef, others: Collection[str]) -> None:
     """Wait until the writes that go first have ended, or died, or have lost themselves.
 
     To plan before that would only meet them again.
     """
-    pause_s = _FIRST_PAUSE_S
+    pause_s, is_told = _FIRST_PAUSE_S, False
     while True:
         try:
             timeline = ref.load_timeline()
             peers = [peer for peer in load_peers(ref, timeline) if peer.time in others]
-            if not drop_lost(ref, timeline, conflict_strategy(ref), peers):
+            peers = drop_lost(ref, timeline, conflict_strategy(ref), peers)
+            if not peers:
                 return
+            if not is_told and pause_s >= _TOLD_AFTER_S:
+                is_told = True
+                writers = "; ".join(f"{peer.time} of {peer.pulse}" for peer in peers)
+                log.warning("waiting_for_writes_that_went_first table=%s: %s", ref.uri, writers)
         except StorageError as error:
             log.warning("winner_not_seen others=%s error=%s", others, error)
         ref.env.clock.sleep(pause_s)
