@@ -76,6 +76,7 @@ def test_values_are_those_of_sql(text: str, expected: list[Any]) -> None:
         ("sqrt(n)", "no function 'sqrt'"),
         ("upper(t, t)", "does not take 2 values"),
         ("price", "unknown column 'price'"),
+        ("oslo", "A text has single quotes: 'oslo'"),
         ("s.y", "unknown column 's.y'"),
         ("case end", "expected 'when'"),
         ("n not 1", "expected in, like or between"),

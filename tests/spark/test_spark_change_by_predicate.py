@@ -17,7 +17,7 @@ import hoodoo
 from hoodoo.api import Table
 from hoodoo.config.tasks import DRIVER_MAX_BYTES
 from hoodoo.env import Env
-from hoodoo.errors import InputError, WriteConflict
+from hoodoo.errors import HoodooError, InputError, WriteConflict
 from hoodoo.spark.predicate_writes import matching
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
@@ -169,6 +169,7 @@ TYPED = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("most_bytes", [DEFAULT, 0])
 def test_rows_match_by_columns_of_each_type_as_spark_casts_them(
     spark: SparkSession, tmp_path: Path, most_bytes: int
@@ -193,3 +194,45 @@ def test_rows_match_by_columns_of_each_type_as_spark_casts_them(
         assert table.to_arrow(columns=["k", "n"], filter="k = 'a'")["n"].to_pylist() == [number]
         nulls = spark.createDataFrame([(None,)], f"{name} {kind}")
         assert table.merge(nulls, on=name, when_matched_delete=True) is None, name
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("most_bytes", [DEFAULT, 700, 0])
+@pytest.mark.parametrize("kind", ["int", "long"])
+def test_a_merge_without_expressions_takes_rows_over_as_they_are(
+    spark: SparkSession, tmp_path: Path, kind: str, most_bytes: int
+) -> None:
+    table = small(tmp_path, **{DRIVER_MAX_BYTES.name: str(most_bytes)})
+    source = spark.createDataFrame(
+        [("b", 20, "B"), ("c", None, None), ("d", 40, "D"), (None, 50, "E")],
+        f"k string, n {kind}, c string",
+    )
+    done = table.merge(
+        source.filter("k is not null"),
+        on="k",
+        when_matched_update=True,
+        when_not_matched_insert=True,
+    )
+    assert done is not None
+    assert (done.stats.inserted, done.stats.updated) == (1, 2)
+    after = [("a", 1, "x"), ("b", 20, "B"), ("c", None, None), ("d", 40, "D")]
+    assert rows(table) == after
+    with pytest.raises(InputError, match="several rows of the source"):
+        table.merge(source.unionAll(source), on="k", when_matched_update=True)
+    with pytest.raises(HoodooError):  # a row without a record key
+        table.merge(source, on="k", when_not_matched_insert=True)
+    assert rows(table) == after
+    gone = table.merge(source, on="k", when_matched_delete=True)
+    assert gone is not None
+    assert gone.stats.deleted == 3
+    assert rows(table) == after[:1]
+
+
+def test_a_column_needs_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    table = small(tmp_path)
+    with pytest.raises(InputError, match="spark="):
+        table.update({"n": sf.col("n") + 1})
+    with pytest.raises(InputError, match="spark="):
+        table.delete(where=sf.col("n") > 1)
+    with pytest.raises(InputError, match="where="):
+        table.delete(sf.col("n") > 1)

@@ -312,4 +312,5 @@ class _Parser(SqlReader):
             return {"true": True, "false": False, "null": None}[word]
         if word in ("date", "timestamp"):
             return self.take_moment(word, position)
-        raise self.error("expected a value", position)
+        hint = " (a text has single quotes)" if kind == "quoted" else ""
+        raise self.error(f"expected a value{hint}", position)

@@ -20,6 +20,7 @@ import pyarrow.acero as acero
 import pyarrow.compute as pc
 
 from hoodoo.errors import InputError
+from hoodoo.format.schema import META_FIELDS
 from hoodoo.model.sql_tokens import MAX_DEPTH, SqlReader, unquote
 from hoodoo.rows.keys import field_type
 
@@ -96,7 +97,10 @@ def column_of(schema: pa.Schema, name: str, *, prefix: str) -> tuple[pc.Expressi
     """A column of a table whose columns have these names behind a prefix, and its type."""
     kind = field_type(schema, name)
     if kind is None:
-        raise InputError(f"unknown column {name!r}; there are {schema.names}")
+        names = [each for each in schema.names if each not in META_FIELDS]
+        raise InputError(
+            f"unknown column {name!r}; there are {names}. A text has single quotes: '{name}'"
+        )
     root, *inner = [name] if name in schema.names else name.split(".")
     return pc.field(prefix + root, *inner) if inner else pc.field(prefix + root), kind
 

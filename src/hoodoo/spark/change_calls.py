@@ -55,6 +55,10 @@ class ChangeCalls:
                 return change_by_spark(ref, request, source, progress)
         else:
             from hoodoo.write import predicate_writes
+            from hoodoo.write.change_requests import expressions_of
+
+            if any(map(_is_column, expressions_of(request))):
+                raise InputError("a Column is for Spark to compute: give the session, spark=")
 
             def change(ref: TableRef) -> CommitResult | None:
                 return predicate_writes.change(ref, request, engine, progress)
@@ -99,7 +103,7 @@ class ChangeCalls:
             >>> table.delete(where="city = 'oslo' and fare < 100").stats.deleted
             1
         """
-        if (rows_or_keys is None) == (where is None):
+        if (rows_or_keys is None) == (where is None) or _is_column(rows_or_keys):
             raise InputError("delete takes rows or keys, or where=; exactly one of the two")
         if where is None:
             return self._write(OperationType.DELETE, rows_or_keys, progress, notes)
@@ -161,3 +165,8 @@ class ChangeCalls:
             source, on, when_matched_update, when_matched_delete, when_not_matched_insert
         )
         return self._change(request, None, progress, notes)
+
+
+def _is_column(given: Any) -> bool:
+    kind = type(given)
+    return kind.__name__ == "Column" and kind.__module__.startswith("pyspark.")

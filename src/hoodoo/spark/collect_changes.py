@@ -2,11 +2,13 @@
 
     source -> driver; its values -> tasks, one for each slice -> rows that match -> driver
 
-Expressions are Spark's all the same: it computes them for the rows that were found.
+Expressions are Spark's all the same: it computes them for the rows that were found. A merge without
+expressions needs no more of it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from hoodoo.errors import InputError, SchemaMismatch, Unsupported
+from hoodoo.format.schema_types import normalise
 from hoodoo.rows.conform import conform
 from hoodoo.rows.filter import to_predicate
 from hoodoo.rows.merge import to_flags
@@ -47,6 +51,7 @@ from hoodoo.write.candidates import (
 )
 from hoodoo.write.change_requests import (
     Change,
+    Clause,
     DeleteWhere,
     Merge,
     UpdateWhere,
@@ -55,7 +60,7 @@ from hoodoo.write.change_requests import (
     check_update,
 )
 from hoodoo.write.changed_rows import ChangedRows, StoredRows
-from hoodoo.write.predicate_writes import delete_rows
+from hoodoo.write.predicate_writes import delete_rows, merge_rows
 
 _NUMBER = "_hoodoo_number"
 _ON = "_hoodoo_on"
@@ -110,7 +115,8 @@ def _merge(spark: SparkSession, request: Merge, finder: Finder) -> ChangedRows |
     fields = [target.schema.field(name) for name in request.on]
     if any(pa.types.is_floating(f.type) or pa.types.is_nested(f.type) for f in fields):
         return None  # Arrow and Spark do not agree on what is equal
-    if not _arrow_holds(rows):
+    schema = _schema_in_arrow(rows)
+    if schema is None:
         return None
     table = spark_schema(target.schema)
     keys = {
@@ -120,6 +126,9 @@ def _merge(spark: SparkSession, request: Merge, finder: Finder) -> ChangedRows |
     source = collect_few(rows.withColumns(keys), finder.most_bytes or 0)
     if source is None:
         return None
+    if _needs_no_spark(request, rows.schema, table):
+        mine = conform(source.select(rows.columns), schema)
+        return merge_rows(finder, replace(request, source=mine))
     columns = [source.column(name) for name in keys]
     try:
         values = pa.table({f.name: c.cast(f.type) for f, c in zip(fields, columns, strict=True)})
@@ -138,13 +147,23 @@ def _merge(spark: SparkSession, request: Merge, finder: Finder) -> ChangedRows |
     return _to_changes(target, stored, changes, are_new=is_new and not has_nulls)
 
 
-def _arrow_holds(rows: DataFrame) -> bool:
-    """Whether rows can come to the driver and go back: no odd types, and no column name twice."""
+def _needs_no_spark(request: Merge, source: StructType, table: StructType) -> bool:
+    """Whether rows are taken over as they are: no expressions, and the types of the table."""
+    clauses = [c for c in (request.update, request.delete, request.insert) if c is not None]
+    types = {field.name: field.dataType for field in table}
+    return all(clause == Clause() for clause in clauses) and all(
+        field.dataType == types.get(field.name, field.dataType) for field in source
+    )
+
+
+def _schema_in_arrow(rows: DataFrame) -> pa.Schema | None:
+    """None if rows cannot come to the driver and go back: odd types, or a column name twice."""
+    if len({name.lower() for name in rows.columns}) < len(rows.columns):
+        return None
     try:
-        arrow_schema(rows.schema)
+        return normalise(arrow_schema(rows.schema))
     except (SchemaMismatch, Unsupported):
-        return False
-    return len({name.lower() for name in rows.columns}) == len(rows.columns)
+        return None
 
 
 def _number(spark: SparkSession, rows: pa.Table) -> DataFrame:

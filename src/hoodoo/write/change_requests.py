@@ -56,6 +56,19 @@ class Merge:
 Change = DeleteWhere | UpdateWhere | Merge
 
 
+def expressions_of(change: Change) -> list[Any]:
+    """The conditions and values of a change; those that are not there are None."""
+    match change:
+        case DeleteWhere():
+            return [change.where]
+        case UpdateWhere():
+            return [change.where, *change.values.values()]
+        case Merge():
+            clauses = [c for c in (change.update, change.delete, change.insert) if c is not None]
+            values = [value for clause in clauses for value in (clause.values or {}).values()]
+            return [*(clause.condition for clause in clauses), *values]
+
+
 def build_update(values: object, where: Any) -> UpdateWhere:
     """An update as it is called for."""
     if not isinstance(values, Mapping) or not values:

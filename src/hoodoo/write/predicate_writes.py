@@ -81,7 +81,9 @@ def change(
             case UpdateWhere():
                 changed = _update(finder, request)
             case Merge():
-                changed = _merge(finder, request)
+                merged = merge_rows(finder, request)
+                assert merged is not None  # there is no limit
+                changed = merged
     return None if changed.is_nothing else write_changed(target, changed, engine, phases)
 
 
@@ -132,17 +134,19 @@ def _replace(rows: pa.Table, columns: Mapping[str, pa.ChunkedArray], schema: pa.
 # -- merge --------------------------------------------------------------------------------------
 
 
-def _merge(finder: Finder, request: Merge) -> ChangedRows:
+def merge_rows(finder: Finder, request: Merge) -> ChangedRows | None:
     """Rows that match are deleted or updated; rows of the source that match none are added.
 
-    Of a row for which both conditions are true, the delete counts.
+    Of a row for which both conditions are true, the delete counts. None if too many match.
     """
     target, source = finder.target, check_table(request.source)
     schema = target.schema
     check_on(request.on, schema.names, source.column_names)
     keys = _cast_keys(source, request, schema)
     needed = columns_to_merge(request, schema, source.column_names)
-    stored = finder.find_all(match_values(keys), needed)
+    stored = finder.find(match_values(keys), needed)
+    if stored is None:
+        return None
     stored_at, source_at = _match(stored.rows, keys, request)
     both = _side_by_side(stored.rows, stored_at, source, source_at)
     resolve = _columns_of_sides(schema, source.schema)
