@@ -6,7 +6,7 @@ rows are too many to be planned here, and none come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from hoodoo.write.execute import Phases
 from hoodoo.write.locate import ordering_roots
 
 SOURCE_NAMES = ("source", "s")
+_AT_ONCE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,28 @@ def _search(
     rule, size = read.rule, 0
     columns = pa.schema([rule.schema.field(name) for name in rule.columns])
     found = [columns.empty_table().select(names)]
-    for piece in read_unfiltered_pieces(read, columns, whole=False):
-        rows = (piece if computes is None else apply_filter(piece, computes)).select(names)
+    for pieces in _gather(read_unfiltered_pieces(read, columns, whole=False)):
+        rows = (pieces if computes is None else apply_filter(pieces, computes)).select(names)
         size += rows.nbytes
         if most_bytes is not None and size > most_bytes:
             return None
         if rows.num_rows:
             found.append(rows)
     return pa.concat_tables(found)
+
+
+def _gather(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Small pieces together: a condition with a list of many values takes long to begin with."""
+    gathered: list[pa.Table] = []
+    size = 0
+    for piece in pieces:
+        gathered.append(piece)
+        size += piece.nbytes
+        if size >= _AT_ONCE_BYTES:
+            yield pa.concat_tables(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield pa.concat_tables(gathered)
 
 
 def columns_to_update(values: Values, schema: pa.Schema) -> list[str]:
