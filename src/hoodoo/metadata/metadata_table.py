@@ -26,7 +26,6 @@ from hoodoo.model.metadata_table import FILES, SOLO_TIME, file_group_number
 from hoodoo.model.paths import METADATA_TABLE, PARTITION_METADATA, PartitionPath, join
 from hoodoo.model.slices import Visibility, depends_on_history, file_groups
 from hoodoo.model.table import TableProperties
-from hoodoo.timeline.history import load_history
 from hoodoo.timeline.load import load_timeline, read_commit
 from hoodoo.timeline.timeline import Timeline
 
@@ -94,6 +93,8 @@ class MetadataTable:
                 lacking.append(instant)
         if not lacking:
             return None
+        from hoodoo.timeline.history import load_history  # it needs Arrow, which takes time to load
+
         since = min(instant.requested_time for instant in lacking)
         history = load_history(self.env, self.properties.timeline, since=since)
         archived = {instant.requested_time for instant in history}
