@@ -6,7 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.simulations import Record, explore, explore_seeds, find_violation
+from support.simulations import (
+    Record,
+    explore_faults,
+    explore_seeds,
+    find_violation,
+    share_of_faults,
+)
 
 from hoodoo.concurrency import gate
 from hoodoo.format import json_object
@@ -16,7 +22,7 @@ from hoodoo.model.decision import Decision
 from hoodoo.model.instant import InstantTime
 from hoodoo.recovery import cancel
 from hoodoo.services import pending
-from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
+from hoodoo.testing.sim.explore import POINTS, by_seed
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenarios import services
 from hoodoo.testing.sim.scenarios.services import PlanScenario
@@ -64,16 +70,15 @@ MORE_PAIRS = (
 )
 
 
+@share_of_faults(3)
 @pytest.mark.parametrize(
     ("scenario", "actor"),
     [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.nightly) for pair in MORE_PAIRS)],
 )
 def test_plans_survive_a_fault_at_every_operation(
-    scenario: type[PlanScenario], actor: str, record_property: Record
+    scenario: type[PlanScenario], actor: str, step: int, record_property: Record
 ) -> None:
-    outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
-    found = explore(record_property, f"{scenario.name}, faults of {actor}", outcomes)
-    assert found.is_complete
+    explore_faults(record_property, scenario, actor, (*POINTS, *LATE), step)
 
 
 # -- mutants ------------------------------------------------------------------------------------

@@ -7,15 +7,16 @@ commit that is kept, and what changed between them.
 from __future__ import annotations
 
 import pytest
-from support.simulations import Record, explore, explore_seeds
+from support.simulations import Record, explore_faults, explore_seeds, share_of_faults
 
-from hoodoo.testing.sim.explore import POINTS, by_faults
+from hoodoo.testing.sim.explore import POINTS
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenarios import upkeep
 
 LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
 
 
+@share_of_faults(3)
 @pytest.mark.parametrize(
     ("scenario", "actor"),
     [
@@ -27,12 +28,9 @@ LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
     ],
 )
 def test_invariants_hold_with_a_fault_at_every_operation(
-    scenario: type[upkeep.Aged], actor: str, record_property: Record
+    scenario: type[upkeep.Aged], actor: str, step: int, record_property: Record
 ) -> None:
-    outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
-    found = explore(record_property, f"{scenario.name}, faults at every operation", outcomes)
-    assert found.is_complete
-    assert found.runs > 60
+    explore_faults(record_property, scenario, actor, (*POINTS, *LATE), step)
 
 
 @pytest.mark.parametrize(

@@ -6,42 +6,31 @@ What readers see does not change: the latest rows, reads as of each commit, chan
 from __future__ import annotations
 
 import pytest
-from support.simulations import SEEDS, Record, explore, explore_seeds
+from support.simulations import (
+    SEEDS,
+    Record,
+    explore_faults,
+    explore_seeds,
+    share_of_faults,
+)
 
-from hoodoo.testing.sim.explore import POINTS, by_faults, fault_points
+from hoodoo.testing.sim.explore import POINTS
 from hoodoo.testing.sim.faults import Fault, Kind
 from hoodoo.testing.sim.scenario import run
 from hoodoo.testing.sim.scenarios import upgrades
 from hoodoo.testing.sim.schedule import Script
 
 LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
-IN_CI = 7
-"""CI runs each seventh fault of an upgrade, the night all."""
-UPGRADES = pytest.mark.parametrize(
+
+
+@share_of_faults(7)
+@pytest.mark.parametrize(
     "scenario", [upgrades.UpgradeSix, upgrades.UpgradeSixMor, upgrades.UpgradeEight]
 )
-
-
-@UPGRADES
-def test_readers_see_the_same_with_a_fault(
-    scenario: type[upgrades.Upgrade], record_property: Record
-) -> None:
-    points = fault_points(scenario, "operator", faults=(*POINTS, *LATE))[::IN_CI]
-    outcomes = (run(scenario, point) for point in points)
-    found = explore(record_property, f"{scenario.name}, faults", outcomes)
-    assert found.is_complete
-    assert found.runs > 8
-
-
-@pytest.mark.nightly
-@UPGRADES
 def test_readers_see_the_same_with_a_fault_at_every_operation(
-    scenario: type[upgrades.Upgrade], record_property: Record
+    scenario: type[upgrades.Upgrade], step: int, record_property: Record
 ) -> None:
-    outcomes = by_faults(scenario, "operator", faults=(*POINTS, *LATE))
-    found = explore(record_property, f"{scenario.name}, faults at every operation", outcomes)
-    assert found.is_complete
-    assert found.runs > 60
+    explore_faults(record_property, scenario, "operator", (*POINTS, *LATE), step)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from hoodoo.testing.sim.explore import Search, by_seed, search
-from hoodoo.testing.sim.scenario import MakeScenario, Outcome
+import pytest
+
+from hoodoo.testing.sim.explore import Search, by_seed, fault_points, search
+from hoodoo.testing.sim.faults import Fault
+from hoodoo.testing.sim.scenario import MakeScenario, Outcome, run
 
 SEEDS = int(os.environ.get("HOODOO_SIM_SEEDS", "20"))
 """Of each scenario. `make sim-nightly` runs 20,000 of each, from another seed each night."""
@@ -24,6 +27,24 @@ def explore(
     found = search(outcomes, cap=cap)
     record("simulated", f"{name}: {found.runs} runs, {found.steps} steps")
     found.verify()
+    return found
+
+
+def share_of_faults(step: int) -> pytest.MarkDecorator:
+    """For tests with an argument `step`: CI runs a fault of theirs in `step`, nights run all."""
+    every = pytest.param(1, id="all", marks=pytest.mark.nightly)
+    return pytest.mark.parametrize("step", [pytest.param(step, id="some"), every])
+
+
+def explore_faults(
+    record: Record, make: MakeScenario, actor: str, faults: Sequence[Fault], step: int
+) -> Search:
+    """A fault at every operation of an actor, or at one in `step` of them."""
+    points = fault_points(make, actor, faults=faults)[::step]
+    name = f"{make().name}, {'all' if step == 1 else 'some'} faults of {actor}"
+    found = explore(record, name, (run(make, point) for point in points))
+    assert found.is_complete
+    assert found.runs > 8
     return found
 
 
