@@ -13,6 +13,7 @@ from hoodoo.testing.sim.scenario import MakeScenario, Outcome, run
 
 SEEDS = int(os.environ.get("HOODOO_SIM_SEEDS", "20"))
 """Of each scenario. `make sim-nightly` runs 20,000 of each, from another seed each night."""
+MANY_FAULTS = 60
 FIRST_SEED = int(os.environ.get("HOODOO_SIM_FIRST_SEED", "0"))
 
 
@@ -39,8 +40,9 @@ def share_of_faults(step: int) -> pytest.MarkDecorator:
 def explore_faults(
     record: Record, make: MakeScenario, actor: str, faults: Sequence[Fault], step: int
 ) -> Search:
-    """A fault at every operation of an actor, or at one in `step` of them."""
-    points = fault_points(make, actor, faults=faults)[::step]
+    """A fault at every operation of an actor; where they are many, at one in `step` of them."""
+    points = fault_points(make, actor, faults=faults)
+    points = points[::step] if len(points) > MANY_FAULTS else points
     name = f"{make().name}, {'all' if step == 1 else 'some'} faults of {actor}"
     found = explore(record, name, (run(make, point) for point in points))
     assert found.is_complete
