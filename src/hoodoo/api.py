@@ -15,6 +15,7 @@ from hoodoo.inspect.calls import InspectCalls
 from hoodoo.model.commit import OperationType
 from hoodoo.model.commit_notes import Notes, check_notes
 from hoodoo.model.progress import OnProgress
+from hoodoo.model.spark_values import is_of_spark
 from hoodoo.recovery.calls import RecoveryCalls
 from hoodoo.services.calls import ServiceCalls
 from hoodoo.services.index_calls import IndexCalls
@@ -288,7 +289,7 @@ class Table(
 
         mine = self._ref.with_notes(check_notes(notes))
         keep_asked_indexes(self._ref, self._engine)
-        if type(rows).__module__.startswith("pyspark."):
+        if is_of_spark(rows):
             from hoodoo.spark.write import engine_of
             from hoodoo.spark.write import write as write_by_spark
 
@@ -333,7 +334,7 @@ class Table(
 
 
 def _arrow_schema(schema: Any) -> Any:
-    if type(schema).__module__.startswith("pyspark.") and hasattr(schema, "schema"):
+    if is_of_spark(schema) and hasattr(schema, "schema"):
         schema = schema.schema  # of a DataFrame
     if hasattr(schema, "jsonValue"):  # a Spark StructType; pyspark is imported only if it is there
         from hoodoo.spark.schema import arrow_schema

@@ -30,7 +30,8 @@ LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
 def test_readers_see_the_same_with_a_fault_at_every_operation(
     scenario: type[upgrades.Upgrade], step: int, record_property: Record
 ) -> None:
-    explore_faults(record_property, scenario, "operator", (*POINTS, *LATE), step)
+    found = explore_faults(record_property, scenario, "operator", (*POINTS, *LATE), step)
+    assert found.runs > 60 // step
 
 
 @pytest.mark.parametrize(

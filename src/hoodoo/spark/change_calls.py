@@ -13,6 +13,7 @@ from hoodoo.errors import InputError
 from hoodoo.model.commit import OperationType
 from hoodoo.model.commit_notes import Notes, check_notes
 from hoodoo.model.progress import OnProgress
+from hoodoo.model.spark_values import is_of_spark, is_spark_column
 from hoodoo.table.ref import TableRef
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class ChangeCalls:
 
         engine, source = self._engine, getattr(request, "source", spark)
         keep_asked_indexes(self._ref, engine)
-        if type(source).__module__.startswith("pyspark."):
+        if is_of_spark(source):
             from hoodoo.spark.predicate_writes import change as change_by_spark
             from hoodoo.spark.predicate_writes import engine_for
 
@@ -57,7 +58,7 @@ class ChangeCalls:
             from hoodoo.write import predicate_writes
             from hoodoo.write.change_requests import expressions_of
 
-            if any(map(_is_column, expressions_of(request))):
+            if any(map(is_spark_column, expressions_of(request))):
                 raise InputError("a Column is for Spark to compute: give the session, spark=")
 
             def change(ref: TableRef) -> CommitResult | None:
@@ -103,7 +104,7 @@ class ChangeCalls:
             >>> table.delete(where="city = 'oslo' and fare < 100").stats.deleted
             1
         """
-        if (rows_or_keys is None) == (where is None) or _is_column(rows_or_keys):
+        if (rows_or_keys is None) == (where is None) or is_spark_column(rows_or_keys):
             raise InputError("delete takes rows or keys, or where=; exactly one of the two")
         if where is None:
             return self._write(OperationType.DELETE, rows_or_keys, progress, notes)
@@ -165,8 +166,3 @@ class ChangeCalls:
             source, on, when_matched_update, when_matched_delete, when_not_matched_insert
         )
         return self._change(request, None, progress, notes)
-
-
-def _is_column(given: Any) -> bool:
-    kind = type(given)
-    return kind.__name__ == "Column" and kind.__module__.startswith("pyspark.")

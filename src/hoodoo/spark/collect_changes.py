@@ -47,7 +47,7 @@ from hoodoo.write.candidates import (
     columns_to_merge,
     columns_to_update,
     match_values,
-    read_condition,
+    to_condition,
 )
 from hoodoo.write.change_requests import (
     Change,
@@ -68,9 +68,9 @@ _ON = "_hoodoo_on"
 
 def collect_changes(spark: SparkSession, request: Change, finder: Finder) -> ChangedRows | None:
     """The changes, if they are few, and tasks can tell which rows they concern; else None."""
+    if not finder.most_bytes:
+        return None
     match request:
-        case _ if not finder.most_bytes:
-            return None
         case DeleteWhere():
             condition = _condition(finder.target, request.where)
             stored = condition and finder.find(condition, ())
@@ -83,12 +83,13 @@ def collect_changes(spark: SparkSession, request: Change, finder: Finder) -> Cha
 
 def _condition(target: Target, where: Any) -> Condition | None:
     """A condition that hoodoo reads itself, as reads do; of others Spark knows what they mean."""
-    if where is not None:
-        try:
-            to_predicate(where, target.snapshot.schema)
-        except InputError:
-            return None
-    return read_condition(where, target.snapshot.schema)
+    if where is None:
+        return Condition()
+    try:
+        found = to_predicate(where, target.snapshot.schema)
+    except InputError:
+        return None
+    return to_condition(found, target.snapshot.schema)
 
 
 def _update(spark: SparkSession, request: UpdateWhere, finder: Finder) -> ChangedRows | None:
@@ -118,17 +119,19 @@ def _merge(spark: SparkSession, request: Merge, finder: Finder) -> ChangedRows |
     schema = _schema_in_arrow(rows)
     if schema is None:
         return None
-    table = spark_schema(target.schema)
+    table, most_bytes = spark_schema(target.schema), finder.most_bytes or 0
+    if _needs_no_spark(request, rows.schema, table):
+        plain = collect_few(rows, most_bytes)
+        if plain is None:
+            return None
+        return merge_rows(finder, replace(request, source=conform(plain, schema)))
     keys = {
         f"{_ON}{n}": sf.col(f"`{name}`").cast(table[name].dataType)
         for n, name in enumerate(request.on)
     }
-    source = collect_few(rows.withColumns(keys), finder.most_bytes or 0)
+    source = collect_few(rows.withColumns(keys), most_bytes)
     if source is None:
         return None
-    if _needs_no_spark(request, rows.schema, table):
-        mine = conform(source.select(rows.columns), schema)
-        return merge_rows(finder, replace(request, source=mine))
     columns = [source.column(name) for name in keys]
     try:
         values = pa.table({f.name: c.cast(f.type) for f, c in zip(fields, columns, strict=True)})
@@ -176,10 +179,10 @@ def _number(spark: SparkSession, rows: pa.Table) -> DataFrame:
 def _refuse_ambiguous(stored: StoredRows, changes: pa.Table, request: Merge) -> None:
     """Fail if several rows of the source match one row: that would not say what becomes of it."""
     counts = pc.value_counts(changes.column(OLD_ROW).drop_null())
-    for at in counts.filter(pc.greater(counts.field("counts"), 1)).slice(0, 1).to_pylist():
-        raise ambiguous(
-            request.on, stored.rows.select(request.on).slice(at["values"], 1).to_pylist()[0]
-        )
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
+        row = stored.rows.select(request.on).slice(repeated[0].as_py(), 1)
+        raise ambiguous(request.on, row.to_pylist()[0])
 
 
 def _to_changes(

@@ -95,11 +95,8 @@ def change(
     Needs: `ref` was reopened for this write (`write.retry`).
     """
     spark = ready_workers(given) if isinstance(given, DataFrame) else ready_session(given)
-    phases, text = (
-        Phases(ref.env, on_progress),
-        f"hoodoo {ref.properties.name}: find rows to change",
-    )
-    engine = engine_on(spark, ref)
+    phases, engine = Phases(ref.env, on_progress), engine_on(spark, ref)
+    text = f"hoodoo {ref.properties.name}: find rows to change"
     with phases.timed("read"), describe_jobs(spark, text), _translated_errors():
         target = Target.load(ref)
         finder = Finder(target, engine, phases, most_bytes=ref.config.get(DRIVER_MAX_BYTES))

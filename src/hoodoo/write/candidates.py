@@ -6,7 +6,7 @@ rows are too many to be planned here, and none come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,9 +20,11 @@ from hoodoo.engine.local import request_threads
 from hoodoo.errors import InputError
 from hoodoo.format.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY
 from hoodoo.model.predicate import All, Compare, Predicate, columns_of
+from hoodoo.model.spark_values import is_of_spark
 from hoodoo.rows.expressions import are_true, column_names, columns_by_name, parse_expression
 from hoodoo.rows.filter import expression, to_predicate
 from hoodoo.rows.merge import one_array, to_flags
+from hoodoo.rows.pieces import combine_pieces
 from hoodoo.table.read import apply_filter, read_unfiltered_pieces, slice_reads
 from hoodoo.table.read_rule import SliceRead
 from hoodoo.table.scan import select_in
@@ -33,7 +35,7 @@ from hoodoo.write.execute import Phases
 from hoodoo.write.locate import ordering_roots
 
 SOURCE_NAMES = ("source", "s")
-_AT_ONCE_BYTES = 64 << 20
+_BYTES_AT_ONCE = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ def read_condition(where: Any, schema: pa.Schema) -> Condition:
         are_true(schema.empty_table(), computed)
         columns = _add_names([], column_names(where), schema)
         return Condition(None, computed, tuple(columns))
+    return to_condition(found, schema)
+
+
+def to_condition(found: Predicate | pc.Expression, schema: pa.Schema) -> Condition:
+    """A filter of reads as a condition."""
     if isinstance(found, pc.Expression):
         return Condition(None, found, tuple(schema.names))
     return Condition(found, expression(found, schema), tuple(sorted(columns_of(found))))
@@ -148,7 +155,8 @@ def _search(
     rule, size = read.rule, 0
     columns = pa.schema([rule.schema.field(name) for name in rule.columns])
     found = [columns.empty_table().select(names)]
-    for pieces in _gather(read_unfiltered_pieces(read, columns, whole=False)):
+    small = read_unfiltered_pieces(read, columns, whole=False)
+    for pieces in combine_pieces(small, _BYTES_AT_ONCE):
         rows = (pieces if computes is None else apply_filter(pieces, computes)).select(names)
         size += rows.nbytes
         if most_bytes is not None and size > most_bytes:
@@ -156,20 +164,6 @@ def _search(
         if rows.num_rows:
             found.append(rows)
     return pa.concat_tables(found)
-
-
-def _gather(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Small pieces together: a condition with a list of many values takes long to begin with."""
-    gathered: list[pa.Table] = []
-    size = 0
-    for piece in pieces:
-        gathered.append(piece)
-        size += piece.nbytes
-        if size >= _AT_ONCE_BYTES:
-            yield pa.concat_tables(gathered)
-            gathered, size = [], 0
-    if gathered:
-        yield pa.concat_tables(gathered)
 
 
 def columns_to_update(values: Values, schema: pa.Schema) -> list[str]:
@@ -210,7 +204,7 @@ def names_in(expressions: Iterable[Any]) -> frozenset[str] | None:
     """The names of columns in SQL texts; None if one is not known, or an expression is no text."""
     names: set[str] = set()
     for each in expressions:
-        if isinstance(each, pc.Expression) or type(each).__module__.startswith("pyspark."):
+        if isinstance(each, pc.Expression) or is_of_spark(each):
             return None
         if isinstance(each, str):
             try:

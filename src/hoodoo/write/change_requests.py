@@ -13,6 +13,7 @@ from hoodoo.errors import InputError, SchemaMismatch
 from hoodoo.format.schema import META_FIELDS
 from hoodoo.format.schema_types import normalise_type
 from hoodoo.model.keys import KeyRule
+from hoodoo.model.spark_values import is_of_spark
 from hoodoo.rows.incoming import rows_to_arrow
 
 Values = Mapping[str, Any]
@@ -83,9 +84,8 @@ def build_merge(
     names = (on,) if isinstance(on, str) else tuple(on)
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError("merge takes on='column', or a list of columns")
-    is_spark = type(source).__module__.startswith("pyspark.")
     merge = Merge(
-        source if is_spark else _read_source(source),
+        source if is_of_spark(source) else _read_source(source),
         names,
         _clause("when_matched_update", update),
         _clause("when_matched_delete", delete, takes_values=False),

@@ -21,6 +21,7 @@ from hoodoo.format.parquet import OpenParquet, can_copy_to, read_column, read_kn
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
 from hoodoo.rows import merge
 from hoodoo.rows.merge import Changes, Merger, Numbers
+from hoodoo.rows.pieces import combine_pieces
 from hoodoo.table.merged import read_merged_pieces
 from hoodoo.table.read_rule import SliceRead, fit_to_schema, open_base, read_base_pieces
 from hoodoo.write.base_files import CopiedGroup
@@ -96,7 +97,7 @@ class Merging:
         if not self.by_key:
             yield from map(self._to_stored_columns, pieces)
             return
-        for rows in _combine_pieces(pieces):
+        for rows in combine_pieces(pieces, _BYTES_AT_ONCE):
             yield self._to_stored_columns(merger.keep(rows, rule.keys_of(rows), rule.merge))
 
     def _base_pieces(
@@ -221,17 +222,3 @@ def _spans(file: OpenParquet) -> Iterator[list[int]]:
             groups, rows = [], 0
     if groups:
         yield groups
-
-
-def _combine_pieces(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Pieces put together to larger ones: looking keys up has a price for each."""
-    pending: list[pa.Table] = []
-    pending_bytes = 0
-    for piece in pieces:
-        pending.append(piece)
-        pending_bytes += piece.nbytes
-        if pending_bytes >= _BYTES_AT_ONCE:
-            yield pa.concat_tables(pending)
-            pending, pending_bytes = [], 0
-    if pending:
-        yield pa.concat_tables(pending)
