@@ -19,10 +19,10 @@ import hoodoo
 from bench.clock import ratio_line
 from bench.spark import data, session
 from bench.spark.cpu import seconds_by_process, seconds_since
-from hoodoo.services.clustering import run_clustering, schedule_clustering
+from hoodoo.read.snapshot import take_snapshot
+from hoodoo.services.clustering.clustering import run_clustering, schedule_clustering
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 
 FILES, OUTPUTS, TURNS = 8, 2, 3
 WAYS: dict[str, tuple[dict[str, Any], float]] = {

@@ -12,11 +12,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from bench import commits, marker_check
-from hoodoo.api import Table
-from hoodoo.config.concurrency import MarkerType
-from hoodoo.config.early import EARLY_DETECTION, EARLY_STRATEGY, DetectionStrategy
+from hoodoo.api.table import Table
+from hoodoo.config.concurrency import EARLY_DETECTION, EARLY_STRATEGY, DetectionStrategy, MarkerType
 from hoodoo.config.services import SERVICES_ENABLED
-from hoodoo.env import Env
+from hoodoo.runtime.env import Env
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref

@@ -16,15 +16,15 @@ from bench import timeline
 from bench.clock import ratio_line
 from bench.commits import create, small_rows
 from bench.holds import Hold, watched
-from hoodoo.api import Table
-from hoodoo.env import Env
+from hoodoo.api.table import Table
 from hoodoo.errors import StorageError
 from hoodoo.model import paths
+from hoodoo.runtime.env import Env
 from hoodoo.storage import open_storage
 from hoodoo.storage.storage import Storage
-from hoodoo.storage.traced import Operation, TracedStorage
+from hoodoo.storage.traced import TracedOperation, TracedStorage
 from hoodoo.table.ref import open_ref
-from hoodoo.testing.servers import ServerUnavailable, seaweedfs
+from hoodoo_testing.servers.object_stores import ServerUnavailable, seaweedfs
 
 REPEAT = 200
 REPEAT_S3 = 50
@@ -41,11 +41,11 @@ class Commit:
     """One commit as it was seen: its time, its operations, its two transactions."""
 
     took_s: float
-    operations: Sequence[Operation]
+    operations: Sequence[TracedOperation]
     begin: Hold
     gate: Hold
 
-    def parts(self) -> list[Sequence[Operation]]:
+    def parts(self) -> list[Sequence[TracedOperation]]:
         """The operations of each of `PARTS`."""
         marks = (0, *self.begin.marks, *self.gate.marks, len(self.operations))
         return [self.operations[i:j] for i, j in pairwise(marks)]
@@ -58,7 +58,7 @@ class Replay:
         self._storage = storage
         self._etags: dict[str, str] = {}
 
-    def timed(self, operations: Sequence[Operation]) -> float:
+    def timed(self, operations: Sequence[TracedOperation]) -> float:
         """Seconds for all of them; those that failed may fail again."""
         started = time.perf_counter()
         for operation in operations:
@@ -69,7 +69,7 @@ class Replay:
                     self._do(operation)
         return time.perf_counter() - started
 
-    def _do(self, operation: Operation) -> None:
+    def _do(self, operation: TracedOperation) -> None:
         storage, path, size = self._storage, operation.path, operation.size_bytes
         match operation.verb:
             case "list":
@@ -157,7 +157,7 @@ def _place(path: str) -> str:
     """What kind of object this is: the directory in `.hoodie`, or data."""
     if not path.startswith(paths.META):
         return "data"
-    below = path.removeprefix(f"{paths.OWN}/").removeprefix(f"{paths.META}/")
+    below = path.removeprefix(f"{paths.HOODOO_DIRECTORY}/").removeprefix(f"{paths.META}/")
     return below.split("/")[0].lstrip(".")
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hoodoo.concurrency import locks
-from hoodoo.concurrency.lock_protocol import Holder, Lock
+from hoodoo.concurrency.locks import table_lock
+from hoodoo.concurrency.locks.lock import Holder, Lock
 from hoodoo.model.files import FileGroupId
 from hoodoo.table.ref import TableRef
 
@@ -51,7 +51,7 @@ def watched(
     `before` is called with the purpose of each transaction ahead of it, and may wait.
     """
     holds: list[Hold] = []
-    make_lock = locks.make_lock
+    make_lock = table_lock.make_lock
 
     def watched_lock(ref: TableRef, purpose: str, group: FileGroupId | None = None) -> Any:
         if group is not None:  # no transaction
@@ -60,11 +60,11 @@ def watched(
         hold = Hold(purpose, asked=time.perf_counter())
         return _WatchedLock(make_lock(ref, purpose), hold, holds, mark)
 
-    locks.make_lock = watched_lock
+    table_lock.make_lock = watched_lock
     try:
         yield holds
     finally:
-        locks.make_lock = make_lock
+        table_lock.make_lock = make_lock
 
 
 class _WatchedLock:

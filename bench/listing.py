@@ -8,8 +8,8 @@ import pyarrow as pa
 
 import hoodoo
 from bench.clock import best
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 
 SIZES = (1_000, 5_000, 20_000)
 PARTITIONS = 20

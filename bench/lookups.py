@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.clock import best, ratio_line, side_by_side
-from hoodoo.format.hfile import Codec, Entries, HFileReader, write_hfile
+from hoodoo.format.hfile import Entries, HFileCodec, HFileReader, write_hfile
 
 ROWS = 1_000_000
 WANTED = 100_000
@@ -52,9 +52,9 @@ def run(folder: Path) -> None:
     assert join().num_rows == WANTED
     with ThreadPoolExecutor(2) as pool:
         for codec, block_size in (
-            (Codec.GZIP, 64 << 10),
-            (Codec.GZIP, 1 << 20),
-            (Codec.NONE, 64 << 10),
+            (HFileCodec.GZIP, 64 << 10),
+            (HFileCodec.GZIP, 1 << 20),
+            (HFileCodec.NONE, 64 << 10),
         ):
             path = folder / f"rows-{codec.name}-{block_size}.hfile"
             write = partial(_write, path, table, codec, block_size)
@@ -86,7 +86,7 @@ def _compare(
     print(f"all entries {everything:.2f} s")
 
 
-def _write(path: Path, table: pa.Table, codec: Codec, block_size: int) -> None:
+def _write(path: Path, table: pa.Table, codec: HFileCodec, block_size: int) -> None:
     path.write_bytes(write_hfile(table["key"], table["value"], codec=codec, block_size=block_size))
 
 

@@ -11,38 +11,44 @@ from time import perf_counter
 
 from bench import commits
 from bench.clock import ratio_line
-from hoodoo.concurrency.conflict import STRATEGIES, Kind, Mine, Touch
-from hoodoo.concurrency.early import Detection, Detector
+from hoodoo.concurrency.conflicts.announced_files import MarkerFilter, PeerMarkers
+from hoodoo.concurrency.conflicts.early_detection import DetectionSettings, EarlyConflictDetector
+from hoodoo.concurrency.conflicts.rules import (
+    STRATEGIES,
+    GroupEffect,
+    InstantKind,
+    PublishingInstant,
+)
 from hoodoo.concurrency.markers import announce
-from hoodoo.concurrency.peer_markers import PeerMarkers, Wanted
-from hoodoo.config.concurrency import ConflictStrategy, MarkerType
-from hoodoo.config.early import DetectionStrategy
-from hoodoo.env import Env
+from hoodoo.config.concurrency import ConflictStrategy, DetectionStrategy, MarkerType
 from hoodoo.errors import EarlyConflict
 from hoodoo.model.commit import OperationType
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import BaseFileName, FileId, MarkerKind, MarkerName, WriteToken
 from hoodoo.model.paths import PartitionPath, marker_directory
-from hoodoo.recovery.recover import abandon
+from hoodoo.read.snapshot import take_snapshot
+from hoodoo.recovery.recover import roll_back_own_attempt
+from hoodoo.runtime.env import Env
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.write.assignment import Assignment
-from hoodoo.write.begin import BegunWrite, begin
+from hoodoo.write.commit.begin import StartedWrite, begin
+from hoodoo.write.planning.assignment import Assignment
 
 MARKERS, BATCHES, PARTITIONS = 1_500, 20, 20
 TURNS = 51
 AIM = 3.0
 STRATEGY = ConflictStrategy.SIMPLE
-DETECTION = Detection(DetectionStrategy.ASYNC, checks_commits=True, delay_ms=0, period_ms=1_000)
+DETECTION = DetectionSettings(
+    DetectionStrategy.ASYNC, checks_commits=True, delay_ms=0, period_ms=1_000
+)
 
 
 class Scene:
     """A live write with its markers, and what a younger one is about: as many other groups."""
 
-    def __init__(self, ref: TableRef, traced: TracedStorage, older: BegunWrite) -> None:
+    def __init__(self, ref: TableRef, traced: TracedStorage, older: StartedWrite) -> None:
         self.ref, self.traced, self.older = ref, traced, older
         self.planned_on = ref.load_timeline()
         self.markers = [_marker(older.time, group) for group in make_groups()]
@@ -61,13 +67,17 @@ class Scene:
             part = self.markers[number * size : (number + 1) * size]
             announce(env, self.older.time, part, type=type, number=number)
 
-    def detector(self, mine: Mine) -> Detector:
+    def detector(self, mine: PublishingInstant) -> EarlyConflictDetector:
         """One that has not looked yet."""
-        return Detector(self.ref, mine, STRATEGY, DETECTION, planned_on=self.planned_on)
+        return EarlyConflictDetector(
+            self.ref, mine, STRATEGY, DETECTION, planned_on=self.planned_on
+        )
 
-    def _about(self, groups: Sequence[FileGroupId]) -> Mine:
+    def _about(self, groups: Sequence[FileGroupId]) -> PublishingInstant:
         later = InstantTime(f"{int(self.older.time) + 1:017d}")
-        return Mine(later, Kind.INGESTION, dict.fromkeys(groups, Touch.REWRITE))
+        return PublishingInstant(
+            later, InstantKind.INGESTION, dict.fromkeys(groups, GroupEffect.REWRITE)
+        )
 
 
 @contextmanager
@@ -80,7 +90,7 @@ def open_scene(uri: str) -> Iterator[Scene]:
     try:
         yield Scene(ref, traced, older)
     finally:
-        abandon(ref, older.attempt)
+        roll_back_own_attempt(ref, older.attempt)
 
 
 def make_groups() -> list[FileGroupId]:
@@ -139,7 +149,7 @@ def _make_raw_reader(directory: Path) -> Callable[[], int]:
 def measure(scene: Scene, layout: str) -> None:
     """Print what a look costs, and which operations it is."""
     ref, time, directory = scene.ref, scene.older.time, scene.directory
-    wanted = Wanted.of(scene.mine, STRATEGIES[STRATEGY])
+    wanted = MarkerFilter.of(scene.mine, STRATEGIES[STRATEGY])
     warm, seen = PeerMarkers(ref.env), scene.detector(scene.mine)
     warm.find_touches(time, wanted)
     seen.look()

@@ -14,13 +14,13 @@ from pathlib import Path
 from bench.clock import ratio_line
 from hoodoo.concurrency.markers import announce, delete_markers, load_markers
 from hoodoo.config.concurrency import MarkerType
-from hoodoo.env import Env
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import MarkerKind, MarkerName
 from hoodoo.model.paths import marker_directory
-from hoodoo.spark.marker_client import ServedMarkers
-from hoodoo.spark.marker_server import MarkerServer
-from hoodoo.testing.servers import ServerUnavailable, seaweedfs
+from hoodoo.runtime.env import Env
+from hoodoo.spark.marker_server.client import ServedMarkers
+from hoodoo.spark.marker_server.server import MarkerServer
+from hoodoo_testing.servers.object_stores import ServerUnavailable, seaweedfs
 
 MARKERS = 10_000
 CLIENTS = 8

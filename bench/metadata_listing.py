@@ -17,23 +17,22 @@ import pyarrow.parquet as pq
 
 import hoodoo
 from bench.clock import best, side_by_side
-from hoodoo.engine.local import LocalEngine
-from hoodoo.env import Env
-from hoodoo.format.metadata.value_types import indexed_columns
-from hoodoo.metadata.column_changes import column_stats
-from hoodoo.metadata.file_changes import file_changes
+from hoodoo.format.metadata_table.column_stats import indexed_columns
+from hoodoo.metadata_table.indexes.column_stats import column_stats
+from hoodoo.metadata_table.indexes.files import file_changes
+from hoodoo.model.commit import ColumnRange, FileRanges
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.metadata_table import COLUMN_STATS, FILES
 from hoodoo.model.names import derived_uuid
 from hoodoo.model.paths import PartitionPath
-from hoodoo.model.stats import ColumnRange, FileRanges
+from hoodoo.read.file_listing import DirectoryLister, FileFinder
+from hoodoo.read.scan import scan
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.runtime.env import Env
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.table.file_index import FileIndex
-from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.table.scan import scan
-from hoodoo.testing.metadata_tables import HandMadeMetadata, make_listing
-from hoodoo.testing.servers import seaweedfs
+from hoodoo_testing.servers.object_stores import seaweedfs
+from hoodoo_testing.tables.metadata_tables import HandMadeMetadata, make_listing
 
 FILE_COUNT = 20_000
 PARTITION_COUNT = 200
@@ -93,10 +92,10 @@ def _add_logs(
     partition, names = next(iter(added.items()))
     for number in range(LOGS):
         time_ = InstantTime(f"2025010100000{number:04d}")
-        made.commit(time_, {FILES: file_changes({partition: names})}, ended=time_)
+        made.commit(time_, {FILES: file_changes({partition: names})}, completion_time=time_)
     last = ref.load_timeline().commits.instants[-1]
     nothing = file_changes({})
-    made.commit(last.requested_time, {FILES: nothing}, ended=last.completion_time)
+    made.commit(last.requested_time, {FILES: nothing}, completion_time=last.completion_time)
 
 
 def _open(uri: str, options: dict[str, str], settings: dict[str, str], delay_ms: int) -> TableRef:
@@ -111,12 +110,12 @@ def _open(uri: str, options: dict[str, str], settings: dict[str, str], delay_ms:
 def _show_listing(store: str, uri: str, options: dict[str, str], delay_ms: int = 0) -> None:
     def list_all(settings: dict[str, str]) -> int:
         ref = _open(uri, options, settings, delay_ms)
-        index = FileIndex(ref, ref.load_timeline(), ENGINE)
+        index = FileFinder(ref, ref.load_timeline(), ENGINE)
         return len(list(index.files()))
 
     def list_one() -> None:
         ref = _open(uri, options, {}, delay_ms)
-        index = FileIndex(ref, ref.load_timeline(), ENGINE)
+        index = FileFinder(ref, ref.load_timeline(), ENGINE)
         assert len(list(index.files(_only_seven))) == FILE_COUNT // PARTITION_COUNT
 
     first = {}
@@ -172,7 +171,7 @@ def _build_read(uri: str, options: dict[str, str]) -> None:
     assert newest is not None
     columns = indexed_columns(READ_SCHEMA, configured=("n",))
     entries = column_stats(ranges, columns, READ_SCHEMA)
-    made.fill(COLUMN_STATS, entries, ended=newest, groups=2)
+    made.fill(COLUMN_STATS, entries, completion_time=newest, groups=2)
     made.publish()
 
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 import hoodoo
 from bench.clock import ratio_line
-from hoodoo.engine.local import LocalEngine
-from hoodoo.services.clustering import schedule_clustering
-from hoodoo.services.compaction import run_compaction, schedule_compaction
-from hoodoo.services.rewrite import ServiceResult
+from hoodoo.read.snapshot import take_snapshot
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.services.clustering.clustering import schedule_clustering
+from hoodoo.services.compaction.compaction import run_compaction, schedule_compaction
+from hoodoo.services.plans.execute import ServiceResult
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 
 GROUPS, ROWS, DIES_AT, MOST_SHARE = 10, 100_000, 8, 0.35
 FILE_GROUPS, PARTITIONS = 20_000, 20
@@ -41,13 +41,13 @@ def run(folder: Path) -> None:
 def _measure_resume(folder: Path) -> None:
     place = _build(folder / "table")
     full_s, done = _compact(shutil.copytree(place, folder / "full"))
-    assert done.adopted == 0
+    assert done.reused_items == 0
     half = shutil.copytree(place, folder / "half")
     try:
         _compact(half, dies_at=DIES_AT)
     except Died:
         resumed_s, done = _compact(half)
-    assert done.adopted == DIES_AT
+    assert done.reused_items == DIES_AT
     what = f"compaction, {GROUPS} x {ROWS:,} rows, dead at {DIES_AT}: the rest, to all (CPU)"
     print(ratio_line(what, resumed_s, full_s, MOST_SHARE), flush=True)
 

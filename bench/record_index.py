@@ -18,23 +18,23 @@ import pyarrow as pa
 
 import hoodoo
 from bench.clock import ratio_line
-from hoodoo.engine.local import LocalEngine
-from hoodoo.env import Env
-from hoodoo.format.hfile import Codec
-from hoodoo.format.metadata.record_index import LOCATIONS
+from hoodoo.format.hfile import HFileCodec
+from hoodoo.format.metadata_table.record_index import LOCATIONS
 from hoodoo.format.schema import RECORD_KEY
-from hoodoo.index.record import RecordIndex
-from hoodoo.index.simple import SimpleIndex
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.metadata_table import RECORD_INDEX
+from hoodoo.read.scan import build_scan_rule, read_slice, slice_reads
+from hoodoo.read.snapshot import take_snapshot
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.runtime.env import Env
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.table.read import read_rule, read_slice, slice_reads
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.testing.metadata_tables import make_listing
-from hoodoo.write.assignment import Target
-from hoodoo.write.locate import LocatedRows, locate
-from hoodoo.write.prepare import Incoming
+from hoodoo.write.index.record import RecordIndex
+from hoodoo.write.index.simple import SimpleIndex
+from hoodoo.write.planning.assignment import WriteTarget
+from hoodoo.write.planning.locate import LocatedRows, locate
+from hoodoo.write.planning.prepare import Incoming
+from hoodoo_testing.tables.metadata_tables import make_listing
 
 ROWS = 4_000_000
 FILE_BYTES = 16 << 20
@@ -45,7 +45,7 @@ SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.float64())
 
 def run(folder: Path) -> None:
     """Print the ratios."""
-    for codec in (Codec.GZIP, Codec.NONE):
+    for codec in (HFileCodec.GZIP, HFileCodec.NONE):
         place = folder / codec.name.lower()
         ids = make_table(place, codec)
         storage = TracedStorage(Env.of(str(place)).storage)
@@ -58,16 +58,18 @@ def run(folder: Path) -> None:
         chance = np.random.default_rng(2)
         for share in SHARES:
             wanted = ids.take(pa.array(chance.permutation(ROWS)[: int(ROWS * share)]))
-            _compare(Target(snapshot, RecordIndex()), Target(snapshot, SimpleIndex()), wanted)
+            _compare(
+                WriteTarget(snapshot, RecordIndex()), WriteTarget(snapshot, SimpleIndex()), wanted
+            )
             read = sum(o.size_bytes for o in storage.operations if o.path.endswith(".hfile"))
             print(f"  all its turns read {read / 1e6:.1f} MB of HFiles")
             storage.clear()
 
 
-def _compare(record: Target, simple: Target, wanted: pa.Array) -> None:
+def _compare(record: WriteTarget, simple: WriteTarget, wanted: pa.Array) -> None:
     incoming = Incoming(pa.table({RECORD_KEY: wanted}), wanted, pa.repeat("p=a", len(wanted)))
 
-    def by(target: Target) -> LocatedRows:
+    def by(target: WriteTarget) -> LocatedRows:
         return locate(target, incoming, LocalEngine(2))
 
     first = [_timed(partial(by, target)) for target in (record, simple)]
@@ -90,7 +92,7 @@ def _timed(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - began, time.process_time() - used
 
 
-def make_table(place: Path, codec: Codec | None) -> pa.Array:
+def make_table(place: Path, codec: HFileCodec | None) -> pa.Array:
     """A table, with a record index if there is a codec for it; its keys."""
     chance = np.random.default_rng(1)
     digits = chance.bytes(16 * ROWS).hex()
@@ -110,7 +112,9 @@ def make_table(place: Path, codec: Codec | None) -> pa.Array:
     made = make_listing(ref)
     newest = ref.load_timeline().newest_time or InstantTime("0" * 17)
     entries = _locations(ref)
-    fill = partial(made.fill, RECORD_INDEX, entries, ended=newest, groups=GROUPS, codec=codec)
+    fill = partial(
+        made.fill, RECORD_INDEX, entries, completion_time=newest, groups=GROUPS, codec=codec
+    )
     print(f"the index is written in {_timed(fill)[1]:.1f} CPU s")
     made.publish()
     return ids
@@ -119,7 +123,9 @@ def make_table(place: Path, codec: Codec | None) -> pa.Array:
 def _locations(ref: TableRef) -> pa.Table:
     snapshot = take_snapshot(ref)
     parts = []
-    for read in slice_reads(snapshot, read_rule(snapshot, columns=[RECORD_KEY]), snapshot.slices()):
+    for read in slice_reads(
+        snapshot, build_scan_rule(snapshot, columns=[RECORD_KEY]), snapshot.slices()
+    ):
         keys, group = read_slice(read).column(RECORD_KEY), read.slice.group
         texts = [pa.repeat(text, len(keys)) for text in (group.partition, group.file_id)]
         instant = pa.repeat(pa.scalar(1_700_000_000_000, pa.int64()), len(keys))

@@ -17,7 +17,7 @@ import pyarrow as pa
 import hoodoo
 from bench import record_index
 from bench.clock import ratio_line
-from hoodoo.format.hfile import Codec
+from hoodoo.format.hfile import HFileCodec
 
 SHARES = (0.01, 0.1)
 TURNS = 3
@@ -30,7 +30,7 @@ def run(folder: Path) -> None:
 
 
 def _run(folder: Path, where: str, carry: Carry) -> None:
-    ids = record_index.make_table(folder / "record", Codec.GZIP)
+    ids = record_index.make_table(folder / "record", HFileCodec.GZIP)
     record_index.make_table(folder / "simple", None)
     sides = {
         "record": hoodoo.open_table(str(folder / "record"), {"hoodie.index.type": "RECORD_INDEX"}),

@@ -23,11 +23,11 @@ from bench.spark import data, session
 from bench.spark.ours import Hoodoo
 from bench.spark.peers import Peer, SideFailed
 from bench.spark.runner import Answer, Request
-from hoodoo.services.clustering import run_clustering, schedule_clustering
-from hoodoo.services.compaction import run_compaction, schedule_compaction
+from hoodoo.read.snapshot import take_snapshot
+from hoodoo.services.clustering.clustering import run_clustering, schedule_clustering
+from hoodoo.services.compaction.compaction import run_compaction, schedule_compaction
 from hoodoo.spark.engine import SparkEngine
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.table.snapshot import take_snapshot
 
 TURNS = 3
 ORDER = "fare"

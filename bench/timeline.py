@@ -8,12 +8,12 @@ import pyarrow as pa
 
 import hoodoo
 from bench.clock import best
-from hoodoo.format import timeline as codec
+from hoodoo.format.timeline import instant_files as codec
 from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata
 from hoodoo.model.instant import Action, Instant, State, from_wall_ms
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.timeline.load import instant_path
+from hoodoo.table.timeline import instant_path
 
 SIZES = (1_000, 5_000, 20_000)
 
@@ -23,7 +23,7 @@ def build(path: Path, instants: int) -> str:
     schema = pa.schema([("id", pa.string())])
     table = hoodoo.create_table(str(path / f"t{instants}"), schema=schema, record_key="id")
     ref = open_ref(table.uri)
-    layout, text = ref.properties.timeline, ref.properties.create_schema or ""
+    layout, text = ref.properties.timeline_paths, ref.properties.create_schema or ""
     commit = CommitMetadata(extra_metadata={SCHEMA_KEY: text}, operation_type="INSERT")
     data = codec.encode(commit)
     folder = path / f"t{instants}"

@@ -10,14 +10,13 @@ from time import perf_counter
 import pyarrow as pa
 
 import hoodoo
-from hoodoo.format import timeline as codec
-from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata
+from hoodoo.format.timeline import instant_files as codec
+from hoodoo.model.commit import NO_COMMIT, SCHEMA_KEY, CommitMetadata, WriteStat
 from hoodoo.model.instant import Action, Instant, State, from_wall_ms
 from hoodoo.model.names import BaseFileName, FileId, WriteToken
 from hoodoo.model.paths import PartitionPath
-from hoodoo.model.stats import NO_COMMIT, WriteStat
 from hoodoo.table.ref import open_ref
-from hoodoo.timeline.load import instant_path
+from hoodoo.table.timeline import instant_path
 
 INSTANTS = 5_000
 GROUPS = 10
@@ -29,7 +28,7 @@ def build(place: Path, instants: int) -> hoodoo.Table:
     schema = pa.schema([("id", pa.string())])
     hoodoo.create_table(str(place), schema=schema, record_key="id")
     ref = open_ref(str(place))
-    layout, text = ref.properties.timeline, ref.properties.create_schema or ""
+    layout, text = ref.properties.timeline_paths, ref.properties.create_schema or ""
     (place / layout.active).mkdir(parents=True, exist_ok=True)
     newest: dict[int, str] = {}
     for number in range(instants):

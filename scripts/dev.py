@@ -119,9 +119,15 @@ def succeeds(command):
 def call(command):
     words = [str(word) for word in command]
     env = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1")
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     try:
-        return subprocess.run(words, cwd=str(ROOT), env=env, **streams)
+        return subprocess.run(
+            words,
+            cwd=str(ROOT),
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
     except OSError as error:
         return subprocess.CompletedProcess(words, 127, str(error).encode())
 

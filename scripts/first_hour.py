@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("src", "pyproject.toml", "README.md", "LICENSE")
@@ -109,7 +110,9 @@ def play(python: Path, folder: Path, lanes: Sequence[Sequence[str]]) -> int:
     running = []
     for number, scenes in enumerate(lanes):
         words = [str(python), str(SCENES), *scenes, *pages]
-        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if number else {}
+        output: dict[str, Any] = {}
+        if number:
+            output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         env = user_environment()
         running.append(subprocess.Popen(words, cwd=folder, env=env, text=True, **output))
     for process in running:

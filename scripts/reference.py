@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the pages under docs/reference, and a table of the README, from the code (`make docs`)."""
+"""Writes the pages under docs/reference, and a table of the README, from the code (`make
+generate-docs`).
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from hoodoo.config import AREAS
-from hoodoo.config.hudi_keys import FAMILIES, RULES
+from hoodoo.config.hudi_keys import FAMILIES, RULES, OptionRuleKind
 from hoodoo.config.key import Key
-from hoodoo.config.rule import Kind
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "config.md"
 README = ROOT / "README.md"
-BEGIN, END = "<!-- matrix: made by `make docs` -->\n", "<!-- end of matrix -->\n"
+BEGIN, END = "<!-- matrix: made by `make generate-docs` -->\n", "<!-- end of matrix -->\n"
 
 INTRODUCTION = """\
 # Configuration keys
@@ -32,7 +33,7 @@ becomes of keys that are not honoured, or not known.
 
 Options that begin neither with `hoodie.` nor with `hoodoo.` go to the storage (region, endpoint).
 
-This page is generated from `hoodoo.config` by `make docs`: change the code, not the page.
+This page is generated from `hoodoo.config` by `make generate-docs`: change the code, not the page.
 """
 
 UNHONOURED = """\
@@ -41,10 +42,16 @@ UNHONOURED = """\
 All keys of Apache Hudi 1.2. Reads mind none of them.
 """
 TITLES = {
-    Kind.TABLE: ("Said by the table or the call", "Another value than theirs fails the write."),
-    Kind.ONLY: ("One way only", "Values other than these fail the write."),
-    Kind.NOT_BUILT: ("Not there yet", "Values other than these fail the write."),
-    Kind.NOTED: ("No effect, with a warning", "Values other than these are warned of once."),
+    OptionRuleKind.TABLE: (
+        "Said by the table or the call",
+        "Another value than theirs fails the write.",
+    ),
+    OptionRuleKind.ONLY: ("One way only", "Values other than these fail the write."),
+    OptionRuleKind.NOT_BUILT: ("Not there yet", "Values other than these fail the write."),
+    OptionRuleKind.NOTED: (
+        "No effect, with a warning",
+        "Values other than these are warned of once.",
+    ),
 }
 TUNING = """\
 ### No effect on what is written
@@ -60,7 +67,7 @@ def page() -> str:
     return "\n".join([INTRODUCTION, *honoured, UNHONOURED, *refused, TUNING, *silent(), ""])
 
 
-def unhonoured(kind: Kind) -> Iterator[str]:
+def unhonoured(kind: OptionRuleKind) -> Iterator[str]:
     """One table: keys that are met in one way, with what is fine and why the rest is not."""
     title, rule_line = TITLES[kind]
     yield from (f"### {title}", "", rule_line, "", "| key | fine | |", "|---|---|---|")
@@ -73,7 +80,7 @@ def unhonoured(kind: Kind) -> Iterator[str]:
 
 def silent() -> Iterator[str]:
     """The other keys, and whole families of them."""
-    names = [name for name, rule in RULES.items() if rule.kind is Kind.TUNING]
+    names = [name for name, rule in RULES.items() if rule.kind is OptionRuleKind.TUNING]
     families = [f"{prefix}*" for prefix in FAMILIES]
     words = ", ".join(f"`{name}`" for name in sorted([*names, *families]))
     yield textwrap.fill(words, 120, break_long_words=False, break_on_hyphens=False)
@@ -140,13 +147,14 @@ def matrix() -> str:
     Made of the parameters of two tests, so that the table says what they run: the Arrow engine in
     all cells, Spark with some of its carriers in each.
     """
-    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "spark")]
+    sys.path.insert(0, str(ROOT / "tests"))
+    from spark.test_spark_model import TABLE_TYPES
+    from support.carriers import CARRIERS
+    from support.pairwise_in_ci import is_in_ci
     from support.spark_model import INDEX_NAMES, INDEXES, OPERATIONS
-    from support.thin import is_in_ci
-    from test_spark_model import CARRIERS, TABLE_TYPES
 
     for cell in product(range(len(TABLE_TYPES)), range(len(INDEXES))):
-        assert any(is_in_ci((*cell, carrier), 2) for carrier in range(len(CARRIERS)))
+        assert any(is_in_ci((*cell, carrier), 4) for carrier in range(len(CARRIERS)))
     columns = [f"{engine}, {kind.upper()}" for engine in ("Arrow", "Spark") for kind in TABLE_TYPES]
     lines = [f"| index | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     cell = f"{len(OPERATIONS)} of {len(OPERATIONS)} writes"
@@ -171,7 +179,7 @@ def main() -> int:
         return 0
     old = [path.name for path, text in pages.items() if path.read_text() != text]
     if old:
-        print(f"{' and '.join(old)}: out of date, run `make docs`", file=sys.stderr)
+        print(f"{' and '.join(old)}: out of date, run `make generate-docs`", file=sys.stderr)
     return 1 if old else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from support.fixtures import FIXTURES, fixture_tables
+from support.memory_disk import MEMORY_DISK, has_room
+from support.pairwise_in_ci import mark_nights
 from support.servers import or_skip
-from support.thin import mark_nights
 
 from hoodoo.cli.java import java_home
-from hoodoo.testing.jvm import LIGHT
-from hoodoo.testing.servers import S3Server, seaweedfs
+from hoodoo_testing.servers.jvm import LIGHT
+from hoodoo_testing.servers.object_stores import S3Server, seaweedfs
 
 __all__ = ["FIXTURES", "fixture_tables"]
 
@@ -25,6 +27,11 @@ if "JAVA_HOME" not in os.environ and shutil.which("java") is None and (found := 
 
 # For the sessions that tests start in programs of their own, as users do.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(LIGHT))
+
+# Tests lose no power, so what they sync need not go to a disk; `TMPDIR=/tmp` is the disk again.
+if "TMPDIR" not in os.environ and has_room(MEMORY_DISK):
+    os.environ["TMPDIR"] = str(MEMORY_DISK)  # and that of the programs that tests start
+    tempfile.tempdir = None  # look again
 
 settings.register_profile(
     "hoodoo",

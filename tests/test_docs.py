@@ -122,7 +122,7 @@ def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def missing_modules(page: Path) -> Iterator[str]:
-    """Names such as `write.plan` or `hoodoo.index.bloom` of modules that are not there."""
+    """Names such as `write.retry` or `hoodoo.write.index.bloom` of modules that are not there."""
     source = ROOT / "src" / "hoodoo"
     for name in re.findall(r"`(?:hoodoo\.)?([a-z_]+(?:\.\w+)+)`", page.read_text()):
         place, parts = source, name.split(".")
@@ -140,9 +140,11 @@ def test_modules_are_where_the_pages_say() -> None:
 
 def test_a_missing_module_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("`write.plan`, `hoodoo.index.bloom`, `spark.tasks.write_bulk`, `Table.read`")
+    page.write_text(
+        "`write.retry`, `hoodoo.write.index.bloom`, `spark.write.tasks.write_bulk`, `Table.read`"
+    )
     assert not list(missing_modules(page))
-    page.write_text("`write.assign`, `hoodoo.timeline.instants`, `table.base.SliceRead`")
+    page.write_text("`write.assign`, `hoodoo.table.instants`, `table.base.SliceRead`")
     assert len(list(missing_modules(page))) == 3
 
 
@@ -156,13 +158,15 @@ def test_the_index_lists_every_page() -> None:
 
 def test_the_reference_of_keys_is_current() -> None:
     page = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["page"]()
-    assert (ROOT / "docs" / "reference" / "config.md").read_text() == page, "run `make docs`"
+    assert (ROOT / "docs" / "reference" / "config.md").read_text() == page, (
+        "run `make generate-docs`"
+    )
 
 
 def test_the_readme_tells_which_indexes_the_model_test_runs() -> None:
     pytest.importorskip("pyspark")
     readme = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["readme"]()
-    assert (ROOT / "README.md").read_text() == readme, "run `make docs`"
+    assert (ROOT / "README.md").read_text() == readme, "run `make generate-docs`"
 
 
 def test_make_has_the_targets_that_are_told_of() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import pytest
-from support.thin import is_in_ci
+from support.pairwise_in_ci import is_in_ci
 
 
 @pytest.mark.thin(2)

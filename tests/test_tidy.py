@@ -41,8 +41,16 @@ def check(complaints: Iterator[str]) -> None:
 
 
 ONE_MODULE = (tidy.layers, tidy.libraries, tidy.world, tidy.callers, tidy.names)
-WHOLE_PACKAGE = (tidy.docstrings, tidy.cycles)
-EVERY_SOURCE = (tidy.suppressions, tidy.honest_tests)
+WHOLE_PACKAGE = (
+    tidy.docstrings,
+    tidy.cycles,
+    tidy.known_callers,
+    tidy.parameters,
+    tidy.class_names,
+    tidy.participles,
+    tidy.vague_names,
+)
+EVERY_SOURCE = (tidy.suppressions, tidy.honest_tests, tidy.packing)
 
 
 @pytest.mark.parametrize("rule", ONE_MODULE, ids=lambda rule: rule.__name__)
@@ -85,6 +93,15 @@ def test_places() -> None:
     )
 
 
+def test_promises() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    check(
+        told
+        for path in pages
+        for told in tidy.promises(path.relative_to(ROOT).as_posix(), path.read_text())
+    )
+
+
 def test_the_tree_is_found() -> None:
     assert {source.folder for source in python_sources("src/")} >= {"", "model", "format", "api"}
 
@@ -94,14 +111,16 @@ def test_the_tree_is_found() -> None:
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * tidy.FUNCTION_LINES
 
 BROKEN = [
-    (tidy.layers, "model/x.py", "import hoodoo.format.avro"),
+    (tidy.layers, "model/x.py", "import hoodoo.format.avro.container"),
     (tidy.layers, "format/x.py", "from hoodoo.storage.storage import Storage"),
     (tidy.layers, "format/x.py", "from hoodoo import rows"),
     (tidy.layers, "table/x.py", "def f():\n    from hoodoo.write import commit"),
-    (tidy.layers, "engine/x.py", "from hoodoo.env import Env"),
-    (tidy.layers, "storage/x.py", "if TYPE_CHECKING:\n    from hoodoo.env import Env"),
-    (tidy.layers, "metadata/x.py", "from hoodoo.table.read import y"),
-    (tidy.layers, "api.py", "from hoodoo.testing import servers"),
+    (tidy.layers, "storage/x.py", "from hoodoo.runtime.env import Env"),
+    (tidy.layers, "write/files/x.py", "from hoodoo.write.commit.begin import begin"),
+    (tidy.layers, "write/elsewhere/x.py", "from hoodoo.write.index import index_of"),
+    (tidy.layers, "storage/x.py", "if TYPE_CHECKING:\n    from hoodoo.runtime.env import Env"),
+    (tidy.layers, "metadata_table/x.py", "from hoodoo.read.scan import y"),
+    (tidy.layers, "api.py", "from hoodoo_testing import servers"),
     (tidy.layers, "api.py", "from hoodoo.cli.main import run"),
     (tidy.layers, "model/x.py", "from . import y"),
     (tidy.layers, "elsewhere/x.py", ""),
@@ -116,14 +135,19 @@ BROKEN = [
     (tidy.world, "write/x.py", "def f():\n    import time"),
     (tidy.world, "write/x.py", "from concurrent.futures import ThreadPoolExecutor"),
     (tidy.world, "table/x.py", "with open('x') as f:\n    pass"),
-    (tidy.world, "timeline/x.py", "from datetime import datetime\nt = datetime.now()"),
-    (tidy.world, "timeline/x.py", "import datetime\nt = datetime.datetime.now()"),
-    (tidy.world, "timeline/x.py", "from datetime import date\nt = date.today"),
+    (tidy.world, "table/x.py", "from datetime import datetime\nt = datetime.now()"),
+    (tidy.world, "table/x.py", "import datetime\nt = datetime.datetime.now()"),
+    (tidy.world, "table/x.py", "from datetime import date\nt = date.today"),
     (tidy.world, "inspect/x.py", "print('x')"),
     (tidy.world, "storage/x.py", "import os\nos.environ['X']"),
-    (tidy.world, "engine/x.py", "import os\nos.getenv('X')"),
-    (tidy.callers, "write/x.py", "transitions.complete(txn, instant, metadata)"),
-    (tidy.callers, "write/x.py", "from hoodoo.timeline.transitions import complete"),
+    (tidy.world, "runtime/x.py", "import os\nos.getenv('X')"),
+    (tidy.callers, "write/x.py", "replace_head(env, known, decision, within_s=1)"),
+    (tidy.callers, "write/x.py", "head.replace_head(env, known, decision, within_s=1)"),
+    (
+        tidy.callers,
+        "write/x.py",
+        "from hoodoo.concurrency.transactions.head import replace_head as take",
+    ),
     (tidy.callers, "write/x.py", "txn = Txn(env, paths, timeline, lock)"),
     (tidy.sizes, "model/x.py", "\n" * (tidy.MODULE_LINES + 1)),
     (tidy.sizes, "model/x.py", LONG_FUNCTION),
@@ -139,6 +163,8 @@ BROKEN = [
     (tidy.suppressions, "model/x.py", "x = y  # type: ignore  # because we say so"),
     (tidy.suppressions, "model/x.py", "# ruff: noqa: F401 - all of it"),
     (tidy.suppressions, "model/x.py", "x = y  # pragma: no cover"),
+    (tidy.packing, "model/x.py", "f(*(a, b), c)"),
+    (tidy.packing, "model/x.py", "f(x, *[a, b], c=d)"),
     (tidy.honest_tests, "tests/x.py", "from unittest import mock"),
     (tidy.honest_tests, "tests/x.py", "from unittest.mock import patch"),
     (tidy.honest_tests, "tests/x.py", "from conftest import FIXTURES"),
@@ -151,19 +177,28 @@ def test_a_module_breaks_it(rule: Callable[[Source], Iterator[str]], path: str, 
 
 
 KEPT = [
-    (tidy.layers, "write/x.py", "from hoodoo.timeline.txn import Txn\nfrom hoodoo import errors"),
-    (tidy.layers, "env.py", "from hoodoo.storage import open_storage"),
-    (tidy.layers, "api.py", "def f():\n    from hoodoo.spark.read import read"),
+    (
+        tidy.layers,
+        "write/x.py",
+        "from hoodoo.concurrency.transactions.transaction import Txn\nfrom hoodoo import errors",
+    ),
+    (tidy.layers, "runtime/env.py", "from hoodoo.storage import open_storage"),
+    (tidy.layers, "api.py", "def f():\n    from hoodoo.spark.read.read import read"),
     (tidy.layers, "__init__.py", "from hoodoo.api import Table"),
-    (tidy.layers, "testing/x.py", "from hoodoo.testing.y import z\nfrom hoodoo.api import Table"),
+    (tidy.layers, "testing/x.py", "from hoodoo_testing.y import z\nfrom hoodoo.api import Table"),
     (tidy.libraries, "model/x.py", "import re\nfrom hoodoo.errors import FormatError"),
     (tidy.libraries, "rows/x.py", "import pyarrow.compute as pc\nimport numpy as np"),
     (tidy.world, "cli/x.py", "import os\nprint(os.environ)"),
     (tidy.world, "storage/x.py", "import os\nopen(os.sep)"),
     (tidy.world, "table/x.py", "storage.open('x')\nclock.now()\nfrom datetime import datetime"),
-    (tidy.callers, "concurrency/gate.py", "transitions.complete(txn, instant, metadata)"),
-    (tidy.callers, "write/x.py", "transitions.request(txn, time, action)"),
+    (
+        tidy.callers,
+        "concurrency/transactions/gate.py",
+        "replace_head(env, known, decision, within_s=1)",
+    ),
+    (tidy.callers, "write/x.py", "_replace_head(txn, decision)\nself.replace_head()"),
     (tidy.names, "model/x.py", "class BaseFile: pass"),
+    (tidy.packing, "model/x.py", "f(*a, [*(b, c)], {*(d, e)})"),
     (tidy.suppressions, "model/x.py", "import x  # noqa: F401 - for its effect"),
     (tidy.suppressions, "model/x.py", "x = y  # type: ignore[arg-type]  # the cast did it"),
     (tidy.suppressions, "model/x.py", "x = 'y  # noqa'"),
@@ -201,6 +236,112 @@ def test_a_cycle() -> None:
     for_types = Source("src/hoodoo/model/b.py", "if TYPE_CHECKING:\n    import hoodoo.model.a")
     assert list(tidy.cycles([there, back]))
     assert not list(tidy.cycles([there, for_types]))
+
+
+HEAD = Source("src/hoodoo/concurrency/transactions/head.py", "def replace_head(): pass")
+TXN = Source("src/hoodoo/concurrency/transactions/transaction.py", "class Txn: pass\nTxn()")
+CALLERS = [Source("src/hoodoo/concurrency/transactions/gate.py", "head.replace_head()")]
+
+
+def test_callers_are_known() -> None:
+    assert not list(tidy.known_callers([HEAD, TXN, *CALLERS]))
+    assert list(tidy.known_callers([HEAD, *CALLERS]))
+    assert list(tidy.known_callers([HEAD, Source(TXN.path, "class Transaction: pass"), *CALLERS]))
+    assert list(tidy.known_callers([HEAD, TXN]))
+    assert list(tidy.known_callers([HEAD, TXN, Source(CALLERS[0].path, "f()")]))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_kept"),
+    [
+        ('def f(columns):\n    """Rows in the columns `shown`."""', False),
+        ('class C:\n    def m(self, columns):\n        """Of `wanted`."""', False),
+        ('def f(columns):\n    """Rows in these `columns`, as of `g` and `None`."""', True),
+        ('def f(a):\n    def g():\n        """More than `args`, `abc` and ``x``."""', False),
+        ('def f(abc):\n    def g(*args):\n        """More than `args` and `abc`."""', True),
+        ('KEY = "bloom_filters"\ndef f():\n    """For `bloom_filters`, by `os.path`."""', True),
+        (
+            'class C:\n    size: int\ndef f(c):\n    """By `size`, see `model`."""',
+            True,
+        ),
+    ],
+)
+def test_parameters_in_docstrings(text: str, is_kept: bool) -> None:
+    assert bool(list(tidy.parameters([Source("src/hoodoo/model/x.py", text)]))) is not is_kept
+
+
+def test_class_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Source("src/hoodoo/model/a.py", "class Same: pass\nclass _Own: pass")
+    other = Source("src/hoodoo/model/b.py", "class Same: pass\nclass _Own: pass")
+    monkeypatch.setattr(tidy, "SAME_NAMES", set())
+    assert not list(tidy.class_names([one]))
+    assert len(list(tidy.class_names([one, other]))) == 1
+    monkeypatch.setattr(tidy, "SAME_NAMES", {"Same"})
+    assert not list(tidy.class_names([one, other]))
+    assert list(tidy.class_names([one]))
+
+
+@pytest.mark.parametrize(
+    "text", ["found = 1", "def f(given): pass", "for _kept in (): pass", "f(lambda listed: 1)"]
+)
+def test_participles(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source("src/hoodoo/model/x.py", f"{text}\nseed = is_listed = changed_rows = feed = 1")
+    monkeypatch.setattr(tidy, "MOST_PARTICIPLES", 10.0)
+    assert list(tidy.participles([source]))
+    monkeypatch.setattr(tidy, "MOST_PARTICIPLES", 25.0)
+    assert not list(tidy.participles([source]))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("def kept(): pass", "kept"),
+        ("class _Counted: pass", "_Counted"),
+        ("_STORED = 1", "_STORED"),
+        ("class C:\n    mine: int", "C.mine"),
+        ("class C:\n    def others(self): pass", "C.others"),
+        ("class C:\n    def __init__(self): self.failed = 1", "C.failed"),
+        ("if x:\n    _each = 1", "_each"),
+    ],
+)
+def test_vague_names(text: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source("src/hoodoo/model/x.py", text)
+    monkeypatch.setattr(tidy, "NAMES_LEFT", set())
+    monkeypatch.setattr(tidy, "VAGUE_NAMES", {})
+    (complaint,) = tidy.vague_names([source])
+    assert f" {name} " in complaint
+    monkeypatch.setattr(tidy, "VAGUE_NAMES", {name: "a reason"})
+    assert not list(tidy.vague_names([source]))
+    assert list(tidy.vague_names([]))
+
+
+def test_names_that_say_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tidy, "NAMES_LEFT", set())
+    monkeypatch.setattr(tidy, "VAGUE_NAMES", {})
+    text = """class State(StrEnum):
+    COMPLETED = "completed"
+class TableChanged:
+    def __init__(self):
+        self._started = found = 1
+class ChangeFeed: pass
+IS_DELETED = 1
+def count_deleted(): pass
+"""
+    assert not list(tidy.vague_names([Source("src/hoodoo/model/x.py", text)]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "archival, once hoodoo has it",
+        "by clean, once there is one",
+        "for what is to come",
+        "This is not yet done",
+    ],
+)
+def test_a_promise(text: str) -> None:
+    assert list(tidy.promises("x.md", text))
+    assert not list(tidy.promises("x.md", "rows have to come first; once there are rows; Once"))
 
 
 @pytest.mark.parametrize(

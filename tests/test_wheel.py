@@ -19,6 +19,6 @@ def test_the_wheel_holds_every_package_but_testing() -> None:
     )
     folders = {path.parent for path in (ROOT / "src").rglob("*.py")}
     every = {".".join(folder.relative_to(ROOT / "src").parts) for folder in folders}
-    testing = {name for name in every if name.split(".")[:2] == ["hoodoo", "testing"]}
-    assert {"hoodoo.testing", "hoodoo.testing.sim.scenarios"} <= testing
+    testing = {name for name in every if name.split(".")[0] == "hoodoo_testing"}
+    assert {"hoodoo_testing", "hoodoo_testing.simulator.scenarios"} <= testing
     assert {name for name in found if "__pycache__" not in name} == every - testing

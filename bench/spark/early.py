@@ -22,7 +22,7 @@ import hoodoo
 from bench.holds import watched
 from bench.spark import cpu, data, early_overhead, session
 from bench.spark.held_winner import Winner, hold_winner
-from hoodoo.config.early import DetectionStrategy
+from hoodoo.config.concurrency import DetectionStrategy
 from hoodoo.errors import EarlyConflict, WriteConflict
 
 AIM = 0.15

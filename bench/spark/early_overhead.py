@@ -12,7 +12,7 @@ import hoodoo
 from bench import commits, early
 from bench.spark import cpu
 from hoodoo.config.services import SERVICES_ENABLED
-from hoodoo.config.tasks import DRIVER_MAX_BYTES, DRIVER_MAX_FILE_BYTES
+from hoodoo.config.write import DRIVER_MAX_BYTES, DRIVER_MAX_FILE_BYTES
 
 TURNS = 5
 ROWS_PER_FILE = 50

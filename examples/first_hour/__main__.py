@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import blocks
 import command_line
 import frames
+import page_blocks
 import peers
 import pipeline
 import stream
@@ -40,7 +40,7 @@ def main() -> int:
         "stream": ("a stream that is killed", stream.run),
         "blocks": (
             "what the pages show",
-            lambda at: blocks.run(at, [page.resolve() for page in asked.pages], share_session),
+            lambda at: page_blocks.run(at, [page.resolve() for page in asked.pages], share_session),
         ),
         "spark": (
             "ten days with Spark, merge-on-read",

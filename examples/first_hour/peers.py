@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import blocks
+import page_blocks
 import pyarrow as pa
 from checks import check, check_equal, rows_by_key, say
 
@@ -19,8 +19,8 @@ EARLIER = "../hour/**/.hoodie/hoodie.properties"
 
 def run(place: Path, pages: list[Path], make_session: Callable[[], tuple[Any, Path]]) -> None:
     """Pages that were left out before run now; another engine reads the tables of the hour."""
-    later = [page for page in pages if blocks.named_packages(page)]
-    blocks.run(place, later, make_session)
+    later = [page for page in pages if page_blocks.named_packages(page)]
+    page_blocks.run(place, later, make_session)
     if find_spec("hudi") is None:
         say("the hudi wheel is not installed: it reads nothing")
         return

@@ -34,8 +34,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Change rows": ("delete", "update", "merge"),
     "Look into it": (
-        *("uri", "name", "schema", "properties", "history", "timeline", "files", "indexes"),
-        *("plans", "conflicts", "lock_status", "doctor"),
+        *("uri", "name", "schema", "properties", "history", "timeline", "files", "plans"),
+        *("conflicts", "lock_status", "doctor"),
     ),
     "Table services": (
         *("schedule_compaction", "run_compaction", "schedule_log_compaction"),
@@ -47,13 +47,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("clean", "archive", "savepoint", "savepoints", "delete_savepoint", "restore", "undo"),
     ),
     "Repair": ("recover", "rollback", "upgrade"),
+    "Groups of the same calls": ("services", "indexes", "retention", "inspect"),
 }
 FAMILIES: dict[type, str] = {
     errors.ConfigError: "Change the setting.",
     errors.InputError: "Change the rows or the arguments. Nothing was written.",
     errors.NoSuchTable: "Check the path, or create the table.",
     errors.TableExists: "Open the table, or take another path.",
-    errors.Unsupported: "Use another way: hoodoo does not do this.",
+    errors.UnsupportedFeature: "Use another way: hoodoo does not do this.",
     errors.FormatError: "Look at the file that the message names. It is damaged, or newer.",
     errors.StorageError: "Look at the store: permissions, network, options. Then try again.",
     errors.TimelineError: "Look at `hoodoo timeline` and `hoodoo plans`, then decide anew.",

@@ -9,12 +9,12 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from hoodoo.model.commit_notes import Notes
-from hoodoo.spark.stream_sink import StreamOptions
+from hoodoo.model.commit import WriteNotes
+from hoodoo.spark.datasource.stream_sink import StreamOptions
 
 WIDTH = 88
 FOR_DEVELOPERS = ("Needs:", "Order:", "Crash:")
-UNPACKED = {"Notes": Notes, "StreamOptions": StreamOptions}
+UNPACKED = {"WriteNotes": WriteNotes, "StreamOptions": StreamOptions}
 
 
 def signature(name: str, function: Any) -> str:
@@ -44,7 +44,7 @@ def _literal(value: object) -> str:
 
 
 def _unpacked(annotation: str) -> list[str]:
-    """The arguments that `**notes: Unpack[Notes]` stands for."""
+    """The arguments that `**notes: Unpack[WriteNotes]` stands for."""
     kind = UNPACKED[annotation.removeprefix("Unpack[").removesuffix("]")]
     hints = inspect.get_annotations(kind).items()
     return [f"{name}: {getattr(hint, '__forward_arg__', hint)} = ..." for name, hint in hints]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -32,7 +32,7 @@ def add_options(markdown: str) -> str:
 def _commands() -> dict[str, dict[str, Any]]:
     """Commands by the name that their section has, and by all their words."""
     found: dict[str, dict[str, Any]] = {}
-    for name, command in typer.main.get_command(app).commands.items():
+    for name, command in cast(Any, typer.main.get_command(app)).commands.items():
         members = getattr(command, "commands", None)
         named = {f"{name} {each}": member for each, member in (members or {}).items()}
         found[name] = named or {name: command}

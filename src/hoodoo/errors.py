@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from hoodoo.deprecated import find_by_old_name, with_old_fields
 
 
 class HoodooError(Exception):
@@ -63,7 +66,7 @@ class TableExists(HoodooError):
         self.reason = reason
 
 
-class Unsupported(HoodooError):
+class UnsupportedFeature(HoodooError):
     """The table or the request uses something that hoodoo does not do (yet)."""
 
 
@@ -97,7 +100,7 @@ class UnsupportedVersion(FormatError):
 
 
 @contextmanager
-def naming(source: str) -> Iterator[None]:
+def add_error_source(source: str) -> Iterator[None]:
     """Give a `FormatError` that leaves this block the file it is about."""
     try:
         yield
@@ -116,7 +119,7 @@ class StorageError(HoodooError):
         self.reason = reason
 
 
-class NotFound(StorageError):
+class ObjectNotFound(StorageError):
     """The object is not there."""
 
     def __init__(self, path: str, reason: str = "not found") -> None:
@@ -127,7 +130,7 @@ class UnusablePath(StorageError):
     """No object of the store can have this path, so none is there."""
 
 
-class AlreadyExists(StorageError):
+class ObjectExists(StorageError):
     """A create found the object there."""
 
     def __init__(self, path: str, reason: str = "already exists") -> None:
@@ -169,22 +172,29 @@ class HeadMoved(TimelineError):
         self.may_have_landed = may_have_landed
 
 
+@with_old_fields
 class SnapshotCleaned(TimelineError):
     """Files of the table as it was at a moment are gone: begin later, or from the beginning.
 
-    `oldest` is the oldest instant that changes can still be read from, if there is one; `setting`
-    the option of the cleaner that keeps more.
+    `oldest_readable_instant` is the oldest instant that changes can still be read from, if there is
+    one; `setting` the option of the cleaner that keeps more.
     """
 
-    def __init__(self, *, moment: str, clean: str, oldest: str | None, setting: str) -> None:
-        begin = f"begin at {oldest}, the oldest instant that is left" if oldest else "begin anew"
+    def __init__(
+        self, *, as_of: str, clean: str, oldest_readable_instant: str | None, setting: str
+    ) -> None:
+        begin = (
+            f"begin at {oldest_readable_instant}, the oldest instant that is left"
+            if oldest_readable_instant
+            else "begin anew"
+        )
         super().__init__(
-            f"cannot read the table as it was at {moment}: clean {clean} deleted files of it; "
+            f"cannot read the table as it was at {as_of}: clean {clean} deleted files of it; "
             f'{begin}, or read everything with since="earliest"; {setting} keeps more'
         )
-        self.moment = moment
+        self.as_of = as_of
         self.clean = clean
-        self.oldest = oldest
+        self.oldest_readable_instant = oldest_readable_instant
         self.setting = setting
 
 
@@ -220,11 +230,13 @@ class CommitFailed(HoodooError):
     """The commit did not land; cleaning up after it is safe."""
 
 
+@with_old_fields
 class WriteConflict(CommitFailed):
     """Another write meanwhile touched what this one is about: run it again on the table as it is.
 
-    `instant` is the time of the write that failed, if it had one; `others` are the times of the
-    instants in its way, and `file_groups` those that both touch, as `partition/file id`.
+    `instant` is the time of the write that failed, if it had one; `conflicting_instants` are the
+    times of the instants in its way, and `file_groups` those that both touch, as `partition/file
+    id`.
     """
 
     def __init__(
@@ -232,12 +244,12 @@ class WriteConflict(CommitFailed):
         message: str,
         *,
         instant: str | None = None,
-        others: tuple[str, ...] = (),
+        conflicting_instants: tuple[str, ...] = (),
         file_groups: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.instant = instant
-        self.others = others
+        self.conflicting_instants = conflicting_instants
         self.file_groups = file_groups
 
 
@@ -249,7 +261,7 @@ class HeartbeatLost(CommitFailed):
     """The writer's heartbeat expired or was taken over."""
 
 
-class Cancelled(CommitFailed):
+class PlanCancelled(CommitFailed):
     """The plan was cancelled."""
 
 
@@ -261,12 +273,13 @@ class TableChanged(CommitFailed):
     """The table is not what it was when this write was planned: open it again."""
 
 
-class LeaseLost(CommitFailed):
+@with_old_fields
+class LockLost(CommitFailed):
     """The table lock was lost before publishing; or while, and the commit was taken back."""
 
-    def __init__(self, message: str, *, is_taken_back: bool = False) -> None:
+    def __init__(self, message: str, *, was_withdrawn: bool = False) -> None:
         super().__init__(message)
-        self.is_taken_back = is_taken_back
+        self.was_withdrawn = was_withdrawn
 
 
 class CommitUnknown(HoodooError):
@@ -278,3 +291,9 @@ class CommitUnknown(HoodooError):
     def __init__(self, message: str, *, instant: str | None = None) -> None:
         super().__init__(message)
         self.instant = instant
+
+
+if not TYPE_CHECKING:  # a type checker knows the names of today only
+
+    def __getattr__(name: str) -> object:
+        return find_by_old_name(__name__, name)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hoodoo.spark.source import TableSource as DefaultSource
+from hoodoo.spark.datasource.source import TableSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -11,6 +11,8 @@ from support.paused_writes import pause_write
 
 import hoodoo
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["cow", "mor"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hoodoo
-from hoodoo.cli.schema_text import parse_schema
+from hoodoo.cli.input.schema import parse_schema
 from hoodoo.errors import InputError
 
 AVRO = {
@@ -28,11 +28,10 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("city", pa.stri
 
 def test_create_makes_a_table_and_prints_its_place(tmp_path: Path, hoodoo_cli) -> None:
     place = tmp_path / "trips"
-    ran = hoodoo_cli(
-        *("create", place, "--schema", "id:long!, city:string, day:date, ts:timestamp"),
-        *("--record-key", "id,day", "--partition-by", "city", "--ordering", "ts", "--type", "mor"),
-        *("--option", "hoodie.datasource.write.hive_style_partitioning=false"),
-    )
+    words = ["create", place, "--schema", "id:long!, city:string, day:date, ts:timestamp"]
+    words += ["--record-key", "id,day", "--partition-by", "city", "--ordering", "ts"]
+    words += ["--type", "mor", "--option", "hoodie.datasource.write.hive_style_partitioning=false"]
+    ran = hoodoo_cli(*words)
     assert (ran.code, ran.out) == (0, f"made table trips at file://{place}\n")
     facts = hoodoo_cli("show", place, "--json").json
     assert (facts["name"], facts["type"]) == ("trips", "MERGE_ON_READ")

@@ -15,6 +15,8 @@ from support.dead_writes import dead_upsert
 import hoodoo
 from hoodoo.cli.main import COMMANDS, GROUPS
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 BY_SPARK = {"write", "demo"}  # `test_cli_write.py` and `test_demo.py` run them
 VARYING = (

@@ -9,6 +9,8 @@ import pytest
 
 import hoodoo
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = ("show", "schema", "timeline", "files", "scan")
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
-from hoodoo.testing.fresh_indexes import find_differences
+from hoodoo_testing.tables.fresh_indexes import find_differences
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("v", pa.int64())])
 

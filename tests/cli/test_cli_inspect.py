@@ -13,11 +13,13 @@ from support.dead_writes import dead_upsert
 from support.fixtures import fixture_tables
 
 import hoodoo
-from hoodoo.cli.output import age_text, print_table, size_text
-from hoodoo.cli.timeline_text import print_instants
-from hoodoo.format.lsm import ArchivedInstant
+from hoodoo.cli.output.text import age_text, print_table, size_text
+from hoodoo.cli.output.timeline import print_instants
+from hoodoo.format.timeline.history import ArchivedInstant
 from hoodoo.inspect.timeline import InstantReport
 from hoodoo.model.instant import Action, InstantTime
+
+pytestmark = pytest.mark.slow
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64())])
 
@@ -37,6 +39,7 @@ def trips(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("table", fixture_tables())
 @pytest.mark.parametrize("command", ["show", "schema", "timeline", "files"])
 def test_every_fixture_is_shown(command: str, table: str, unpack, hoodoo_cli) -> None:
@@ -169,8 +172,18 @@ def test_the_day_of_completion_is_told_if_it_is_another(
     requested: str, completed: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = InstantReport(
-        *(requested, completed, "commit", "completed", "UPSERT"),
-        *(None, None, None, None, None, False, None),
+        requested_time=requested,
+        completion_time=completed,
+        action="commit",
+        state="completed",
+        operation="UPSERT",
+        age_seconds=None,
+        owner=None,
+        silent_seconds=None,
+        expiry_seconds=None,
+        is_dead=None,
+        is_archived=False,
+        problem=None,
     )
     print_instants([one])
     line = capsys.readouterr().out.splitlines()[2]

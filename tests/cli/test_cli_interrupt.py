@@ -18,6 +18,8 @@ from support.processes import until
 import hoodoo
 from hoodoo.model.progress import Progress
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = "from hoodoo.cli.main import run; run()"
 GROUPS = 400
 SCHEMA = pa.schema([("id", pa.int64()), ("place", pa.int64())])

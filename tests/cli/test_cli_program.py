@@ -13,6 +13,8 @@ import pytest
 
 import hoodoo
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = "from hoodoo.cli.main import run; run()"
 IMPORTS = """
 import sys

@@ -14,7 +14,9 @@ import pytest
 from support.fixtures import fixture_tables
 
 import hoodoo
-from hoodoo.cli.rows import json_lines
+from hoodoo.cli.output.rows import json_lines
+
+pytestmark = pytest.mark.slow
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64())])
 

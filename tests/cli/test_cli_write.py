@@ -247,8 +247,9 @@ def program(*words: str | Path, code: str = PROGRAM, **streams: Any) -> subproce
 def test_it_starts_a_spark_and_shows_a_bar_on_a_terminal(place: Path, tmp_path: Path) -> None:
     source = write_csv(tmp_path / "x.csv", rows(row(1), row(2, "la")))
     terminal, inside = pty.openpty()
+    words = ["write", place, "--op", "insert", "--from", source, "--json", *SMALL, "-o", QUICK]
     ran = program(
-        *("write", place, "--op", "insert", "--from", source, "--json", *SMALL, "-o", QUICK),
+        *words,
         stderr=inside,
         cwd=tmp_path,
         env={**os.environ, "TERM": "xterm", "TMPDIR": str(tmp_path)},
@@ -274,8 +275,20 @@ def _some(terminal: int) -> bytes:
 
 def test_a_spark_that_fails_is_one_line_and_a_log(place: Path, tmp_path: Path) -> None:
     source = write_csv(tmp_path / "x.csv", rows(row(1)))
+    words = [
+        "write",
+        place,
+        "--op",
+        "insert",
+        "--from",
+        source,
+        "--master",
+        "nonsense",
+        "-o",
+        QUICK,
+    ]
     ran = program(
-        *("write", place, "--op", "insert", "--from", source, "--master", "nonsense", "-o", QUICK),
+        *words,
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
@@ -297,8 +310,9 @@ def test_without_spark_it_says_what_to_install(tmp_path: Path, package: str) -> 
     # Arrow, which reads a metadata table, stumbles over a pandas that is hidden like this.
     bare = {"hoodie.metadata.enable": False}
     hoodoo.create_table(str(place), schema=SCHEMA, record_key="id", options=bare)
+    words = ["write", place, "--op", "insert", "--from", source, "--engine", "spark"]
     ran = program(
-        *("write", place, "--op", "insert", "--from", source, "--engine", "spark"),
+        *words,
         code=WITHOUT.format(package),
         stderr=subprocess.PIPE,
     )

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodoo
-from hoodoo.cli import write as command
+from hoodoo.cli.commands import write as command
 
 SCHEMA = pa.schema(
     [

@@ -12,13 +12,15 @@ from typer.testing import CliRunner
 
 import hoodoo
 from hoodoo.cli.main import app
-from hoodoo.concurrency.lock_protocol import Lock
-from hoodoo.concurrency.locks import make_lock
-from hoodoo.env import SystemIds
-from hoodoo.errors import LeaseLost
-from hoodoo.format.lease import Lease, decode, encode
+from hoodoo.concurrency.locks.lock import Lock
+from hoodoo.concurrency.locks.table_lock import make_lock
+from hoodoo.errors import LockLost
+from hoodoo.format.json_files import Lease, decode_lock_file, encode_lock_file
 from hoodoo.model.paths import LOCK
+from hoodoo.runtime.env import SystemIds
 from hoodoo.table.ref import TableRef, open_ref
+
+pytestmark = pytest.mark.slow
 
 SHORT = {
     "hoodie.write.lock.storage.validity.timeout.secs": 3,
@@ -51,9 +53,9 @@ def leave_a_dead_lease(ref: TableRef) -> None:
     """What a process that died an hour ago left."""
     lock = make_lock(ref, "commit")
     assert lock.try_acquire() is None
-    body = decode(ref.env.storage.read(LOCK))
+    body = decode_lock_file(ref.env.storage.read(LOCK))
     lock.release()
-    ref.env.storage.put(LOCK, encode(Lease(body.owner, body.valid_until_ms - 3_600_000)))
+    ref.env.storage.put(LOCK, encode_lock_file(Lease(body.owner, body.valid_until_ms - 3_600_000)))
 
 
 def test_free_lock_is_shown_as_free(place: Path, hoodoo_cli) -> None:
@@ -86,7 +88,7 @@ def test_a_live_lease_is_not_broken(place: Path, held_lock: Lock, hoodoo_cli) ->
     assert f"process {os.getpid()} (commit)" in ran.err
     assert "ends in" in ran.err
     assert "nothing done" in ran.err
-    held_lock.confirm()
+    held_lock.confirm_with_lock()
 
 
 def test_live_lease_is_broken_with_force(
@@ -96,8 +98,8 @@ def test_live_lease_is_broken_with_force(
     assert ran.code == 0, ran.err
     assert ran.out.startswith(f"took the lock of {ref.uri} from ")
     assert ran.out.endswith("it is free now\n")
-    with pytest.raises(LeaseLost):
-        held_lock.check()
+    with pytest.raises(LockLost):
+        held_lock.check_last_confirmation()
     assert hoodoo_cli("lock", "status", place).facts["held"] == "no"
 
 
@@ -106,7 +108,7 @@ def test_a_dead_lease_is_broken(place: Path, ref: TableRef, hoodoo_cli) -> None:
     assert "ended 3" in hoodoo_cli("lock", "status", place).facts["end"]
     ran = hoodoo_cli("lock", "break", place, "--yes")
     assert ran.code == 0, ran.err
-    assert decode((place / LOCK).read_bytes()).expired
+    assert decode_lock_file((place / LOCK).read_bytes()).expired
     again = hoodoo_cli("lock", "break", place, "--yes")
     assert (again.code, "nothing done" in again.out) == (0, True)
     leave_a_dead_lease(ref)
@@ -124,13 +126,13 @@ def test_break_asks_for_confirmation(
     ran = CliRunner().invoke(app, ["lock", "break", str(place)], input=answer)
     assert ran.exit_code == (0 if is_broken else 1)
     assert "(commit)?" in ran.stdout
-    assert decode((place / LOCK).read_bytes()).expired == is_broken
+    assert decode_lock_file((place / LOCK).read_bytes()).expired == is_broken
 
 
 def test_a_lock_of_apache_hudi(place: Path, hoodoo_cli) -> None:
     owner = "b3f1c2d4-0000-4000-8000-000000000001"
     (place / LOCK).parent.mkdir()
-    (place / LOCK).write_bytes(encode(Lease(owner, 0)))
+    (place / LOCK).write_bytes(encode_lock_file(Lease(owner, 0)))
     facts = hoodoo_cli("lock", "status", place).facts
     assert facts["owner"] == owner
     assert "application" not in facts
@@ -154,7 +156,7 @@ def test_a_damaged_lease_can_be_broken(place: Path, hoodoo_cli) -> None:
     (place / LOCK).write_bytes(b"oops\x00")
     assert hoodoo_cli("lock", "status", place).facts["owner"] == "oops"
     assert hoodoo_cli("lock", "break", place, "--yes", "--force").code == 0
-    assert decode((place / LOCK).read_bytes()).expired
+    assert decode_lock_file((place / LOCK).read_bytes()).expired
 
 
 def test_in_process_locks_are_not_seen(place: Path, hoodoo_cli) -> None:

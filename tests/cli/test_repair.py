@@ -16,10 +16,10 @@ from support.dead_writes import (
 )
 
 import hoodoo
-from hoodoo.format.timeline import encode
+from hoodoo.format.timeline.instant_files import encode
 from hoodoo.model import paths
 from hoodoo.model.commit import InstantInfo
-from hoodoo.model.plan import ClusteringPlan, RequestedReplaceMetadata, RollbackPlan
+from hoodoo.model.plans import ClusteringPlan, RequestedReplaceMetadata, RollbackPlan
 from hoodoo.table.ref import open_ref
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])
@@ -104,7 +104,7 @@ def test_recover_prints_json(place: Path, hoodoo_cli) -> None:
     assert found["left"] == []
 
 
-def test_silence_is_told_where_nothing_else_happened_since(place: Path, hoodoo_cli) -> None:
+def test_timeline_reports_zero_silence_when_no_file_is_newer(place: Path, hoodoo_cli) -> None:
     upsert_and_die(place, rows(1, 2))
     for path in (place / ".hoodie").rglob("*"):
         make_older(path, EXPIRY_S + 100)
@@ -143,7 +143,7 @@ def test_a_commit_that_was_decided_is_finished(place: Path, hoodoo_cli) -> None:
     assert actions(place) == [("commit", "completed"), ("commit", "completed")]
 
 
-def test_a_rollback_of_what_is_completed_is_left_and_can_be_dropped(
+def test_rollback_of_completed_commit_is_left_pending_until_dropped(
     place: Path, hoodoo_cli
 ) -> None:
     """As an engine leaves it that died before it took its commit back."""
@@ -183,7 +183,7 @@ def test_a_rollback_that_was_cut_off_is_finished(place: Path, hoodoo_cli) -> Non
     assert actions(place) == [("commit", "completed"), ("rollback", "completed")]
 
 
-def test_what_a_finished_rollback_was_about_is_not_left(place: Path, hoodoo_cli) -> None:
+def test_target_of_finished_rollback_is_not_reported_as_left(place: Path, hoodoo_cli) -> None:
     instant = dead_upsert(place, rows(1, 2))
     rollback = die_over(place, lambda table: table.recover(), at=r"/\d+\.commit\.requested$")
     make_older(place / paths.heartbeat(rollback), EXPIRY_S + 100)
@@ -200,13 +200,13 @@ def test_recover_prints_swept_files(place: Path, hoodoo_cli) -> None:
     data = (place / file).read_bytes()
     hoodoo_cli("recover", place)
     (place / file).write_bytes(data)  # by a task that outlived its writer
-    make_older(place / paths.leftovers(instant), EXPIRY_S + 100)
+    make_older(place / paths.sweep_note_path(instant), EXPIRY_S + 100)
     assert hoodoo_cli("recover", place).out == f"swept 1 data file, 0 leftovers\n  {file}\n"
     assert not files_of(place, instant)
-    make_older(place / paths.leftovers(instant), EXPIRY_S + 100)
+    make_older(place / paths.sweep_note_path(instant), EXPIRY_S + 100)
     assert hoodoo_cli("recover", place, "--json").json["swept"] == {
         "data_files": [],
-        "leftovers": [paths.leftovers(instant)],
+        "leftovers": [paths.sweep_note_path(instant)],
     }
 
 

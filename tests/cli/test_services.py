@@ -15,8 +15,10 @@ from support.dead_writes import EXPIRY_S, die_over, make_older
 
 import hoodoo
 from hoodoo.model import paths
-from hoodoo.services.pending import OwnedPlan, own_plan
+from hoodoo.services.plans.pending import OwnedPlan, own_plan
 from hoodoo.table.ref import open_ref
+
+pytestmark = pytest.mark.slow
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("v", pa.int64())])
 MANUAL = {"hoodie.table.services.enabled": "false", "hoodie.parquet.small.file.limit": 0}
@@ -96,7 +98,7 @@ def test_without_a_flag_a_service_is_planned_and_run(place: Path, hoodoo_cli) ->
     }
 
 
-def test_a_clustering_sorts_as_it_is_told(place: Path, hoodoo_cli) -> None:
+def test_cluster_command_writes_order_and_layout_into_plan(place: Path, hoodoo_cli) -> None:
     hoodoo_cli("cluster", place, "--schedule", "--order-by", "v,id", "--layout", "zorder")
     plan = next((place / ".hoodie/timeline").glob("*.clustering.requested")).read_bytes()
     assert b"v,id" in plan

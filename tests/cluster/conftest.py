@@ -11,9 +11,9 @@ from support.processes import Children
 from support.servers import or_skip
 from support.spark_events import settings as event_log
 
-from hoodoo.testing.cluster import SparkCluster, spark_cluster
-from hoodoo.testing.jvm import quick_start
-from hoodoo.testing.servers import ServerUnavailable
+from hoodoo_testing.servers.jvm import quick_start
+from hoodoo_testing.servers.object_stores import ServerUnavailable
+from hoodoo_testing.servers.spark_cluster import SparkCluster, spark_cluster
 
 TESTS = Path(__file__).resolve().parents[1]
 DRIVER_LIVES_S = 600

@@ -23,12 +23,13 @@ from support.faults import watched
 from support.processes import spec_of
 
 import hoodoo
-from hoodoo.api import Table
+from hoodoo.api.table import Table
 from hoodoo.errors import CommitFailed
-from hoodoo.spark import stage
 from hoodoo.spark.engine import SparkEngine
-from hoodoo.spark.tasks import Result
-from hoodoo.write import execute
+from hoodoo.spark.write import stage
+from hoodoo.spark.write.tasks import HandleResult
+from hoodoo.write.files import finalize as execute
+from hoodoo.write.files.finalize import finalize
 
 
 def session(settings: Mapping[str, str]) -> SparkSession:
@@ -107,7 +108,7 @@ def write_and_repeat(spark: SparkSession, **given: Any) -> dict[str, list[list[s
     """
     stages: list[DataFrame] = []
     outcomes: dict[str, list[list[str]]] = {}
-    collect, finalize = stage._collect_results, execute.finalize
+    collect = stage._collect_results
 
     def kept(session: SparkSession, written: DataFrame, *rest: Any) -> Any:
         stages.append(written)
@@ -144,7 +145,7 @@ def _replaced(owner: object, name: str, value: object) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-def _outcome(result: Result) -> list[str]:
+def _outcome(result: HandleResult) -> list[str]:
     if result.error is not None:
         return [type(result.error).__name__]
     return sorted(str(stat.path) for stat in result.stats)

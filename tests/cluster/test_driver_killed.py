@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from processes.blocks import SCHEMA, Ledger, check_rows, rows_of
-from processes.soundness import check_sound, recover_wholly
+from processes.table_checks import check_sound, recover_wholly
 from support.processes import Child, Children, until
 
 import hoodoo

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from driver import session
+from cluster.driver import session
 from processes.blocks import keys_of, rows_of
 from pyspark.sql import SparkSession
 from support.carriers import CARRIERS

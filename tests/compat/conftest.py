@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from peer_client import Peer
+from compat.peer_client import Peer
 from pyspark.sql import SparkSession
 from support.hudi_classes import ClassesUnavailable, HudiClasses, hudi_classes
 from support.servers import or_skip
 from support.sessions import local_session
 
-from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
+from hoodoo_testing.servers.zookeeper import ZooKeeperServer, zookeeper
 
 HERE = Path(__file__).parent
 PEERS = HERE.parents[1] / "scripts" / "peers.py"

@@ -1,4 +1,4 @@
-"""`make histories SEED=1 N=10 STEPS=40`: see docs/testing.md.
+"""`make test-random-hudi SEED=1 N=10 STEPS=40`: see docs/testing.md.
 
 Each seed is one history. `ONLY` takes some of its steps, to find out which of them matter.
 """
@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from history_run import Run
-from history_steps import Setting, Step, draw_setting, draw_steps
-from peer_client import Peer
+from compat.history_run import Run
+from compat.history_steps import Setting, Step, draw_setting, draw_steps
+from compat.peer_client import Peer
 from pyspark.sql import SparkSession
 from support.sessions import local_session
 
@@ -52,7 +52,7 @@ def run_history(
             run.take(step)
     except Exception as error:
         told = traceback.format_exc() if not isinstance(error, AssertionError) else str(error)
-        again = f"make histories SEED={setting.seed} N=1 STEPS={step.number + 1}"
+        again = f"make test-random-hudi SEED={setting.seed} N=1 STEPS={step.number + 1}"
         again += f" ONLY={','.join(map(str, only))}" if only else ""
         raise HistoryFailed("\n".join([*done, told, f"again: {again}"])) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from history_steps import Row, Step
+from compat.history_steps import Row, Step
 
 Key = tuple[str, str]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from beside import ALONE
-from history_model import Key, Model, update_note
-from history_steps import Row, Setting, Step
-from peer_client import Peer, PeerError
-from peer_tables import CLUSTER, COMMIT_TIME, COMPACT, LOG_FORMAT, OPERATION, ORDERING, TYPE
+from compat.history_model import Key, Model, update_note
+from compat.history_steps import Row, Setting, Step
+from compat.peer_client import Peer, PeerError
+from compat.peer_tables import CLUSTER, COMMIT_TIME, COMPACT, LOG_FORMAT, OPERATION, ORDERING, TYPE
+from compat.same_rows import assert_same_rows
+from compat.shared_table import ALONE
 from pyspark.sql import SparkSession
-from same_rows import assert_same_rows
 from support.carriers import CARRIERS
 from support.wheel import wheel_rows
 from support.zones import time_zone

@@ -11,30 +11,29 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from peer_client import Peer
+from compat.peer_client import Peer
 from support.record_indexed import scan
 
-from hoodoo.api import Table
-from hoodoo.config.resolve import Config
-from hoodoo.engine.local import LocalEngine
+from hoodoo.api.table import Table
+from hoodoo.config.key import Config
 from hoodoo.format.schema import RECORD_KEY, with_meta_fields
-from hoodoo.metadata.column_changes import column_stats
-from hoodoo.metadata.entries import read_entries
-from hoodoo.metadata.entry_rules import rule_of
-from hoodoo.metadata.file_changes import file_changes
-from hoodoo.metadata.file_facts import gather_facts
-from hoodoo.metadata.lister import MetadataLister
-from hoodoo.metadata.log_writer import encode_base, encode_log
-from hoodoo.metadata.merge import Batch
-from hoodoo.metadata.metadata_table import MetadataTable, open_metadata_table
-from hoodoo.metadata.recorder import load_indexed_columns
+from hoodoo.metadata_table.entries.encode import encode_base, encode_log
+from hoodoo.metadata_table.entries.merge import EntryBatch
+from hoodoo.metadata_table.entries.read import read_entries
+from hoodoo.metadata_table.entries.rules import rule_of
+from hoodoo.metadata_table.indexes.column_stats import column_stats
+from hoodoo.metadata_table.indexes.file_facts import read_file_statistics
+from hoodoo.metadata_table.indexes.files import MetadataLister, file_changes
+from hoodoo.metadata_table.recorder import load_indexed_columns
+from hoodoo.metadata_table.table import MetadataTable, open_metadata_table
+from hoodoo.model.commit import ColumnRange, FileRanges
 from hoodoo.model.files import BaseFile, LogFile
 from hoodoo.model.metadata_table import COLUMN_STATS, FILES, RECORD_INDEX
 from hoodoo.model.names import LogFileName
 from hoodoo.model.paths import METADATA_TABLE, PartitionPath, join
-from hoodoo.model.stats import ColumnRange, FileRanges
+from hoodoo.runtime.engine import LocalEngine
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.testing.sim.metadata_checks import check_current_files
+from hoodoo_testing.simulator.checks.metadata_table import check_current_files
 
 
 def open_metadata(place: Path) -> MetadataTable:
@@ -70,7 +69,7 @@ def hide(place: Path, partition: str, names: list[str]) -> None:
         (place / join(METADATA_TABLE, FILES, str(name))).write_bytes(data)
         return
     assert one.base is not None
-    entries = rule_of(FILES).merge([Batch(read_entries(table, files)), change])
+    entries = rule_of(FILES).merge([EntryBatch(read_entries(table, files)), change])
     data = encode_base(FILES, entries, created_ms=0, name=str(one.base.name))
     (place / one.base.path).write_bytes(data)
 
@@ -134,7 +133,7 @@ def _compare_column_stats(ref: TableRef) -> None:
     )
     bases = [file for file in listed if isinstance(file, BaseFile)]
     logs = [(file.partition, file.path) for file in listed if isinstance(file, LogFile)]
-    facts = gather_facts(ref.env, LocalEngine(1), logs, columns.schema, wants_filters=False)
+    facts = read_file_statistics(ref.env, LocalEngine(1), logs, columns.schema, wants_filters=False)
     ranges = [*facts.ranges, *(_ranges_of(ref, file, columns.schema) for file in bases)]
     expected = _bounds(column_stats(ranges, columns.types, columns.schema))
     found = _bounds(_entries(ref, COLUMN_STATS))

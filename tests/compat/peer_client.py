@@ -1,4 +1,4 @@
-"""The near end of `peer.py`: asks Apache Hudi to read, write and run SQL, with bounded waits."""
+"""The near end of `hudi_process.py`: asks Apache Hudi to read, write, run SQL; waits are short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-PROGRAM = Path(__file__).with_name("peer.py")
+PROGRAM = Path(__file__).with_name("hudi_process.py")
 START_SECONDS = 120
 ANSWER_SECONDS = 120
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
-from peer_client import Peer
-from peer_rows import FIRST, ODD, narrow, trips, two_level, typed
+from compat.peer_client import Peer
+from compat.peer_rows import FIRST, ODD, narrow, trips, two_level, typed
 
 KEY = "hoodie.datasource.write.recordkey.field"
 PARTITION = "hoodie.datasource.write.partitionpath.field"

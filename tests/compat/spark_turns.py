@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from beside import ALONE, check, new_table
-from peer_client import Peer
-from peer_rows import trips
-from peer_tables import OPERATION, TYPE
+from compat.peer_client import Peer
+from compat.peer_rows import trips
+from compat.peer_tables import OPERATION, TYPE
+from compat.shared_table import ALONE, check, new_table
 from pyspark.sql import DataFrame, SparkSession
 
 import hoodoo
-from hoodoo.model.buckets import BucketRule, bucket_of
-from hoodoo.rows.buckets import bucket_numbers
+from hoodoo.model.keys import BucketRule, bucket_of
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.write.commit import CommitResult
+from hoodoo.write.commit.publish import CommitResult
+from hoodoo.write.index.bucket_hash import bucket_numbers
 
 COUNT = 4
 INDEXES: Mapping[str, Mapping[str, str]] = {

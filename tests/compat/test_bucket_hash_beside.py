@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from support.hudi_classes import HudiClasses
 
-from hoodoo.model.buckets import BucketRule, bucket_file_id, bucket_of
-from hoodoo.rows.buckets import bucket_numbers
+from hoodoo.model.keys import BucketRule, bucket_file_id, bucket_of
+from hoodoo.write.index.bucket_hash import bucket_numbers
 
 WORDS = [
     "1",

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from beside import (
+from compat.peer_client import Peer, PeerError
+from compat.peer_rows import trips
+from compat.peer_tables import COMPACT, MOR
+from compat.shared_table import (
     ALONE,
     NO_SMALL_FILES,
     TOGETHER,
@@ -16,9 +19,6 @@ from beside import (
     settle,
     states,
 )
-from peer_client import Peer, PeerError
-from peer_rows import trips
-from peer_tables import COMPACT, MOR
 
 import hoodoo
 from hoodoo.errors import AlreadyCommitted, NotCancellable
@@ -81,7 +81,7 @@ def test_hudi_executes_even_a_plan_whose_cancel_is_requested(
     with pytest.raises(AlreadyCommitted):
         ours(tmp_path).execute_cancel(instant)
     settle(tmp_path)
-    assert not (tmp_path / paths.cancel(instant)).exists()
+    assert not (tmp_path / paths.cancel_path(instant)).exists()
     assert is_completed(tmp_path, instant)
     check(hudi, tmp_path, *ROWS)
 
@@ -112,7 +112,7 @@ def test_a_write_of_ours_takes_a_clustering_off_the_timeline_before_hudi_can_exe
 
 
 @pytest.mark.parametrize("options", [{}, TOGETHER], ids=["alone", "together"])
-def test_hudi_undoes_a_write_of_ours_by_executing_what_it_cancelled(
+def test_hudi_executing_a_cancelled_clustering_loses_our_write(
     hudi: Peer, tmp_path: Path, options: Mapping[str, str]
 ) -> None:
     """A limit (docs/services.md): only hoodoo may execute cancellable plans."""

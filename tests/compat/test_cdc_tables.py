@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from peer_client import Peer
-from peer_rows import FIRST, trips
-from peer_tables import COMMIT_TIME, COMPACT, MOR, Maker
+from compat.peer_client import Peer
+from compat.peer_rows import FIRST, trips
+from compat.peer_tables import COMMIT_TIME, COMPACT, MOR, Maker
 
 import hoodoo
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beside import ALONE, NO_SMALL_FILES, call_service, check, new_table, states
-from peer_client import Peer
-from peer_rows import trips
+from compat.peer_client import Peer
+from compat.peer_rows import trips
+from compat.shared_table import ALONE, NO_SMALL_FILES, call_service, check, new_table, states
 
 import hoodoo
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 
 KINDS = ["cow", "mor"]
 ROWS = ("a 2 11", "b 1 20", "c 1 30", "e 1 50", "f 1 60")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from beside import ALONE, call_service, check, new_table, states, texts
-from peer_client import READ_OPTIMIZED, Peer
-from peer_rows import trips
-from peer_tables import COMPACT, MOR
+from compat.peer_client import READ_OPTIMIZED, Peer
+from compat.peer_rows import trips
+from compat.peer_tables import COMPACT, MOR
+from compat.shared_table import ALONE, call_service, check, new_table, states, texts
 
 import hoodoo
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 
 OURS = {"hoodie.compact.inline": "false"}
 THEIRS = ALONE | MOR

@@ -6,9 +6,8 @@ import pytest
 from support.hudi_classes import HudiClasses
 
 from hoodoo.config import ALL_KEYS
-from hoodoo.config.check import HONOURED, rule_of
-from hoodoo.config.hudi_keys import RULES
-from hoodoo.config.rule import Kind
+from hoodoo.config.check import KEY_NAMES, rule_of
+from hoodoo.config.hudi_keys import RULES, OptionRuleKind
 
 # Gone before 1.2, and still in what people copy.
 OLDER = {
@@ -29,7 +28,7 @@ def declared(classes: HudiClasses) -> dict[str, str | None]:
 
 
 def test_no_key_of_apache_hudi_is_unknown(declared: dict[str, str | None]) -> None:
-    known = HONOURED | {name for name in declared if rule_of(name) is not None}
+    known = KEY_NAMES | {name for name in declared if rule_of(name) is not None}
     assert declared.keys() - known == NO_PREFIX
 
 
@@ -45,7 +44,7 @@ def test_what_apache_hudi_does_by_default_is_what_hoodoo_does(
         for name, default in declared.items()
         if default is not None
         and (rule := RULES.get(name)) is not None
-        and rule.kind is Kind.ONLY
+        and rule.kind is OptionRuleKind.ONLY
         and not rule.allows(default)
     }
     assert refused == OTHER_WAY

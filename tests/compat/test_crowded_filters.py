@@ -6,12 +6,14 @@ import pyarrow as pa
 import pytest
 from support.hudi_classes import HudiClasses
 
-from hoodoo.format.bloom import BloomFilter
-from hoodoo.format.key_summary import BLOOM, BLOOM_TYPE, BloomOptions, KeySummary
+from hoodoo.format.parquet.bloom_filter import BloomFilter
+from hoodoo.format.parquet.key_summary import BLOOM, BLOOM_TYPE, BloomOptions, KeySummary
 
 
 @pytest.mark.parametrize("count", [1_000, 150_000])
-def test_hudi_finds_what_is_there_and_little_else(classes: HudiClasses, count: int) -> None:
+def test_hudi_bloom_filter_finds_all_keys_with_few_false_positives(
+    classes: HudiClasses, count: int
+) -> None:
     keys = pa.array([f"key-{n}" for n in range(count)])
     summary = KeySummary(BloomOptions(entries=60_000, fpp=1e-9, max_entries=100_000))
     summary.add(pa.chunked_array([keys]))

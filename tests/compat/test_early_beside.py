@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from beside import (
+from compat.peer_client import Peer, PeerError
+from compat.peer_rows import FIRST, trips
+from compat.peer_tables import MOR, OPERATION, PARTITION
+from compat.shared_table import (
     AFTER_FIRST,
     DYING,
     OUR_LOCK,
@@ -19,21 +22,18 @@ from beside import (
     pending,
     silence,
 )
-from peer_client import Peer, PeerError
-from peer_rows import FIRST, trips
-from peer_tables import MOR, OPERATION, PARTITION
 from support.dead_writes import make_older
 from support.paused_writes import pause_write
 from support.processes import until
 
 import hoodoo
-from hoodoo.api import Table
-from hoodoo.concurrency.others import load_other
-from hoodoo.engine.local import LocalEngine
-from hoodoo.env import Env
+from hoodoo.api.table import Table
+from hoodoo.concurrency.conflicts.changes_since import load_concurrent_instant
 from hoodoo.errors import EarlyConflict, WriteConflict
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.runtime.env import Env
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
@@ -103,9 +103,9 @@ def profile(place: Path, instant: str) -> set[str]:
     ref = open_ref(str(place))
     found = ref.load_timeline().find(InstantTime(instant))
     assert found is not None
-    other = load_other(ref.env, ref.properties.timeline, found)
+    other = load_concurrent_instant(ref.env, ref.properties.timeline_paths, found)
     assert other is not None
-    return {str(group) for group in other.touches}
+    return {str(group) for group in other.group_effects}
 
 
 # -- Hudi was there before ------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_we_give_way_to_hudi_and_write_after_it(
         assert profile(tmp_path, theirs.instant) == {group}
         for options in ({}, ONLY_TASKS_LOOK):
             conflict = refuse(tmp_path, trips("b sf 2 21"), **options)
-            assert conflict.others == (theirs.instant,)
+            assert conflict.conflicting_instants == (theirs.instant,)
             assert conflict.file_groups == (group,)
             assert theirs.instant in str(conflict)
             assert group in str(conflict)
@@ -151,7 +151,7 @@ def test_we_give_way_where_only_markers_of_hudi_tell(
         assert (theirs.markers / "MARKERS0").exists() == (layout == "batched")
         for options in ({}, ONLY_TASKS_LOOK):
             conflict = refuse(tmp_path, trips("b sf 2 21"), **options)
-            assert conflict.others == (theirs.instant,)
+            assert conflict.conflicting_instants == (theirs.instant,)
             assert conflict.file_groups == (group,)
         hoodoo.open_table(str(tmp_path), OUR_LOCK).upsert(trips("c la 2 31"))
         theirs.go_on()
@@ -298,7 +298,7 @@ def test_a_dead_write_of_hudi_is_in_nobody_s_way(hudi: Peer, tmp_path: Path, lay
     with pytest.raises(PeerError, match="pre-commit validation failed"):
         hudi.write(tmp_path, trips("a sf 2 11"), their_settings("cow", layout) | DYING)
     (dead,) = pending(tmp_path)
-    assert refuse(tmp_path, trips("b sf 2 21"), **NO_ROLLBACK).others == (dead,)
+    assert refuse(tmp_path, trips("b sf 2 21"), **NO_ROLLBACK).conflicting_instants == (dead,)
     silence(tmp_path, dead)
     table.upsert(trips("b sf 2 21"))
     assert pending(tmp_path) == [dead]
@@ -329,7 +329,7 @@ def test_a_write_of_hudi_that_gave_way_is_in_our_way_until_its_winner_commits(
         pause_write(tmp_path, lambda t: t.upsert(trips("a sf 2 11")), options=OUR_LOCK) as ours,
     ):
         left = refuse_hudi(hudi, tmp_path, trips("b sf 2 21"), their_settings("cow", "direct"))
-        assert refuse(tmp_path, trips("b sf 2 21")).others == (ours.instant, left)
+        assert refuse(tmp_path, trips("b sf 2 21")).conflicting_instants == (ours.instant, left)
         patient = hoodoo.open_table(str(tmp_path), OUR_LOCK | ONE_RETRY)
         waiting = pool.submit(patient.upsert, trips("b sf 3 22"))
         until("we wait", lambda: "conflict retry=1" in caplog.text, within_s=30)
@@ -360,7 +360,9 @@ def test_both_find_each_other_in_a_table_without_partitions(
     }
     with hold_write(hudi, tmp_path, trips("a sf 2 11"), theirs) as held:
         for options in ({}, ONLY_TASKS_LOOK):
-            assert refuse(tmp_path, trips("b sf 2 21"), **options).others == (held.instant,)
+            assert refuse(tmp_path, trips("b sf 2 21"), **options).conflicting_instants == (
+                held.instant,
+            )
         held.go_on()
     ours = OUR_LOCK | LAYOUTS[layout][0]
     with pause_write(tmp_path, lambda t: t.upsert(trips("a sf 3 12")), options=ours) as paused:
@@ -378,6 +380,8 @@ def test_buckets_are_the_same_whoever_makes_them(hudi: Peer, tmp_path: Path, lay
     with hold_write(hudi, tmp_path, trips("m rome 1 60"), theirs) as held:
         assert profile(tmp_path, held.instant) == set()
         for options in (BUCKETS, BUCKETS | ONLY_TASKS_LOOK):
-            assert refuse(tmp_path, trips("m rome 2 61"), **options).others == (held.instant,)
+            assert refuse(tmp_path, trips("m rome 2 61"), **options).conflicting_instants == (
+                held.instant,
+            )
         held.go_on()
     check(hudi, tmp_path, *AFTER_FIRST, "m 1 60")

@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from beside import ALONE
-from peer_client import Peer, PeerError
-from peer_rows import trips
-from peer_tables import COMMIT_TIME, OPERATION, ORDERING, TYPE
+from compat.peer_client import Peer, PeerError
+from compat.peer_rows import trips
+from compat.peer_tables import COMMIT_TIME, OPERATION, ORDERING, TYPE
+from compat.same_rows import assert_same_rows
+from compat.shared_table import ALONE
+from compat.spark_turns import KINDS
 from pyspark.sql import SparkSession
-from same_rows import assert_same_rows
-from spark_turns import KINDS
 
 import hoodoo
-from hoodoo.config.tasks import DRIVER_MAX_BYTES
+from hoodoo.config.write import DRIVER_MAX_BYTES
 
 PAYLOAD = "hoodie.datasource.write.payload.class"
 CLASSES = "org.apache.hudi.common.model."

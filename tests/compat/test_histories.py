@@ -1,4 +1,4 @@
-"""Short random histories of tables that hoodoo and Apache Hudi share; see `make histories`."""
+"""Short random histories of tables that hoodoo and Apache Hudi share: `make test-random-hudi`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from histories import HistoryFailed, run_history
-from history_steps import ZONES, Setting, draw_setting, draw_steps
-from peer_client import Peer
+from compat.histories import HistoryFailed, run_history
+from compat.history_steps import ZONES, Setting, draw_setting, draw_steps
+from compat.peer_client import Peer
 from pyspark.sql import SparkSession
 
 STEPS = 8
@@ -31,7 +31,7 @@ def test_a_failure_tells_how_to_repeat_it(
     hudi: Peer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same history with a reader that misses a row, in the place of a bug."""
-    monkeypatch.setattr("history_run.wheel_rows", lambda place: [])
+    monkeypatch.setattr("compat.history_run.wheel_rows", lambda place: [])
     with pytest.raises(HistoryFailed, match=r"(?s)in the model, not read.*SEED=0 N=1 STEPS=1"):
         run_history(in_utc(0), 1, {UTC: hudi}, spark, tmp_path / "t")
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from beside import (
+from compat.peer_client import Peer, PeerError
+from compat.peer_rows import FIRST, trips
+from compat.shared_table import (
     AFTER_FIRST,
     NO_SMALL_FILES,
     OUR_LOCK,
@@ -22,18 +24,16 @@ from beside import (
     pending,
     silence,
 )
-from peer_client import Peer, PeerError
-from peer_rows import FIRST, trips
 from support.hudi_classes import HudiClasses, JavaLock
 from support.paused_writes import pause_write
 from support.processes import until
 
 import hoodoo
-from hoodoo.concurrency.locks import hold_lock, make_lock
-from hoodoo.concurrency.zookeeper import drop_connection, find_lock_place
-from hoodoo.errors import LeaseLost, LockTimeout, WriteConflict
+from hoodoo.concurrency.locks.table_lock import hold_lock, make_lock
+from hoodoo.concurrency.locks.zookeeper import drop_connection, resolve_lock_node
+from hoodoo.errors import LockLost, LockTimeout, WriteConflict
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.testing.zookeeper import ZooKeeperServer
+from hoodoo_testing.servers.zookeeper import ZooKeeperServer
 
 PREFIX = "hoodie.write.lock"
 IMPATIENT = {f"{PREFIX}.client.num_retries": "2"}
@@ -57,7 +57,7 @@ def exclude_each_other(ref: TableRef, theirs: Theirs) -> None:
     assert ours.try_acquire() is None
     refused = theirs()
     assert not refused.try_acquire()
-    ours.confirm()
+    ours.confirm_with_lock()
     ours.release()
 
     lock = theirs()
@@ -69,7 +69,7 @@ def exclude_each_other(ref: TableRef, theirs: Theirs) -> None:
     assert waiting.try_acquire() is not None
     lock.release()
     until("we get the lock", lambda: waiting.try_acquire() is None, within_s=AWAY_S)
-    waiting.confirm()
+    waiting.confirm_with_lock()
     waiting.release()
 
 
@@ -84,7 +84,7 @@ def test_zookeeper_lock(classes: HudiClasses, server: ZooKeeperServer, tmp_path:
     named = {f"{PREFIX}.zookeeper.{key}": value for key, value in place.items()}
     ref = opened(tmp_path, provider="zookeeper", **{f"zookeeper__{k}": v for k, v in place.items()})
     exclude_each_other(ref, lambda: classes.lock("ZookeeperBasedLockProvider", named))
-    drop_connection(ref.env, find_lock_place(ref))
+    drop_connection(ref.env, resolve_lock_node(ref))
 
 
 def test_zookeeper_lock_of_the_base_path(
@@ -95,7 +95,7 @@ def test_zookeeper_lock_of_the_base_path(
     exclude_each_other(
         ref, lambda: classes.lock("ZookeeperBasedImplicitBasePathLockProvider", settings)
     )
-    drop_connection(ref.env, find_lock_place(ref))
+    drop_connection(ref.env, resolve_lock_node(ref))
 
 
 # -- writes at the same time ----------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Together:
         try:
             write()
             self.kept.add(number)
-        except (WriteConflict, LeaseLost):  # Hudi deletes the lock twice when it gives it back
+        except (WriteConflict, LockLost):  # Hudi deletes the lock twice when it gives it back
             self.refused.add(number)
 
     def _theirs(self, number: int, settings: dict[str, str]) -> None:

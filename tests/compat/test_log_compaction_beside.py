@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from peer_client import Peer
-from peer_rows import FIRST, trips
-from peer_tables import COMPACT, METADATA
-from same_rows import assert_same_rows
+from compat.peer_client import Peer
+from compat.peer_rows import FIRST, trips
+from compat.peer_tables import COMPACT, METADATA
+from compat.same_rows import assert_same_rows
 
 import hoodoo
 

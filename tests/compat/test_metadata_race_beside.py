@@ -7,13 +7,13 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from beside import AFTER_FIRST, OUR_LOCK, TOGETHER, pending, silence
-from both import INDEXED, Both, with_indexes
-from peer_client import Peer, PeerError
-from peer_rows import trips
+from compat.peer_client import Peer, PeerError
+from compat.peer_rows import trips
+from compat.shared_indexed_table import INDEXED, Both, with_indexes
+from compat.shared_table import AFTER_FIRST, OUR_LOCK, TOGETHER, pending, silence
 
-from hoodoo.errors import EarlyConflict, LeaseLost, WriteConflict
-from hoodoo.testing.zookeeper import ZooKeeperServer
+from hoodoo.errors import EarlyConflict, LockLost, WriteConflict
+from hoodoo_testing.servers.zookeeper import ZooKeeperServer
 
 ROUNDS = 6
 PREFIX = "hoodie.write.lock"
@@ -35,7 +35,7 @@ class Race:
         try:
             self._both.table.upsert(trips(*rows))
             self.kept[city].append(number)
-        except (WriteConflict, EarlyConflict, LeaseLost):
+        except (WriteConflict, EarlyConflict, LockLost):
             self.refused += 1
 
     def theirs(self, city: str) -> None:

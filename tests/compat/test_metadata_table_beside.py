@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from beside import AFTER_FIRST, OUR_LOCK, TOGETHER, hold_write, pending, silence
-from both import INDEXED, LISTING, Both, with_indexes
-from peer_client import Peer, PeerError
-from peer_rows import trips
+from compat.peer_client import Peer, PeerError
+from compat.peer_rows import trips
+from compat.shared_indexed_table import INDEXED, LISTING, Both, with_indexes
+from compat.shared_table import AFTER_FIRST, OUR_LOCK, TOGETHER, hold_write, pending, silence
 from support.paused_writes import pause_write
 
 import hoodoo

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from beside import ALONE, check, new_table
-from peer_client import Peer
-from peer_rows import trips
-from peer_tables import MOR, OPERATION
+from compat.peer_client import Peer
+from compat.peer_rows import trips
+from compat.peer_tables import MOR, OPERATION
+from compat.shared_table import ALONE, check, new_table
 
 import hoodoo
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from beside import NO_SMALL_FILES, settle, texts
-from metadata_beside import assert_no_complaints, hiding_group_of
-from peer_client import Peer
-from peer_rows import FIRST, trips
-from peer_tables import METADATA
+from compat.metadata_beside import assert_no_complaints, hiding_group_of
+from compat.peer_client import Peer
+from compat.peer_rows import FIRST, trips
+from compat.peer_tables import METADATA
+from compat.shared_table import NO_SMALL_FILES, settle, texts
 from support.dead_writes import dead_upsert
 from support.wheel import wheel_rows
 
 import hoodoo
-from hoodoo.services.metadata_table import compact_metadata_table
+from hoodoo.services.compaction.metadata_table import compact_metadata_table
 from hoodoo.table.ref import open_ref
-from hoodoo.testing.sim.metadata_checks import check_metadata_table
+from hoodoo_testing.simulator.checks.metadata_table import check_metadata_table
 
 OPTIONS = {
     METADATA: True,

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from peer_client import READ_OPTIMIZED, Peer
-from peer_rows import FIRST, ODD, narrow, trips, two_level, typed
-from peer_tables import COMPACT, METADATA, OPERATION
-from same_rows import assert_same_rows
+from compat.peer_client import READ_OPTIMIZED, Peer
+from compat.peer_rows import FIRST, ODD, narrow, trips, two_level, typed
+from compat.peer_tables import COMPACT, METADATA, OPERATION
+from compat.same_rows import assert_same_rows
 
 import hoodoo
 

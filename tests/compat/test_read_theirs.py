@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from peer_client import READ_OPTIMIZED, Peer
-from peer_rows import trips
-from peer_tables import MOR, RECIPES, Maker
-from same_rows import assert_same_rows
+from compat.peer_client import READ_OPTIMIZED, Peer
+from compat.peer_rows import trips
+from compat.peer_tables import MOR, RECIPES, Maker
+from compat.same_rows import assert_same_rows
 
 import hoodoo
-from hoodoo.errors import Unsupported
+from hoodoo.errors import UnsupportedFeature
 
 Made = Callable[[str], Path]
 WRITES = {"commit", "deltacommit", "replacecommit"}
@@ -138,6 +138,6 @@ def test_same_rows_or_refused(hudi: Peer, tmp_path: Path, options: dict[str, str
     table.upsert("a sf 2 -")
     try:
         ours = hoodoo.open_table(str(path)).to_arrow()
-    except Unsupported:
+    except UnsupportedFeature:
         return
     assert_same_rows(ours, hudi.read(path))

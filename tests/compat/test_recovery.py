@@ -6,7 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from beside import (
+from compat.peer_client import Peer, PeerError
+from compat.peer_rows import FIRST, trips
+from compat.peer_tables import COMPACT, FILES_INDEX, MOR, Maker
+from compat.shared_table import (
     AFTER_FIRST,
     ALONE,
     CLEANING,
@@ -21,9 +24,6 @@ from beside import (
     texts,
     traces,
 )
-from peer_client import Peer, PeerError
-from peer_rows import FIRST, trips
-from peer_tables import COMPACT, FILES_INDEX, MOR, Maker
 from support.dead_writes import EXPIRY_S, make_older
 from support.paused_writes import ANNOUNCED, kill_write, pause_write
 from typer.testing import CliRunner
@@ -143,12 +143,12 @@ def test_we_recover_a_dead_write_of_hudi(
     table = hoodoo.open_table(str(tmp_path), OUR_LOCK)
     young = table.recover()
     assert not young.rolled_back
-    assert [verdict.instant.requested_time for verdict in young.left] == [dead]
+    assert [verdict.instant.requested_time for verdict in young.left_pending] == [dead]
     assert traces(tmp_path, dead) == left
     silence(tmp_path, dead)
     (done,) = table.recover().rolled_back
     assert (done.instant, len(done.files)) == (dead, 2)
-    assert traces(tmp_path, dead) == {paths.leftovers(done.instant)}
+    assert traces(tmp_path, dead) == {paths.sweep_note_path(done.instant)}
     check(hudi, tmp_path, *AFTER_FIRST)
     assert timeline_by_hudi(hudi, tmp_path) == {done.rollback: f"Rolled back: {dead}"}
     theirs.upsert("a sf 2 11", "f la 1 60")
@@ -193,7 +193,7 @@ def test_we_finish_a_rollback_of_hudi(hudi: Peer, tmp_path: Path) -> None:
         silence(place, rollback)
         (done,) = table.recover().rolled_back
         assert (done.rollback, done.instant, done.is_finished) == (rollback, dead, True)
-        assert traces(place, dead) == {paths.leftovers(done.instant)}
+        assert traces(place, dead) == {paths.sweep_note_path(done.instant)}
         check(hudi, place, *AFTER_FIRST)
         assert timeline_by_hudi(hudi, place) == {rollback: f"Rolled back: {dead}"}
     theirs.upsert("a sf 2 11")

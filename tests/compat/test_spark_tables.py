@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from peer_client import Peer
-from peer_rows import FIRST, typed
+from compat.peer_client import Peer
+from compat.peer_rows import FIRST, typed
+from compat.same_rows import assert_same_rows
+from compat.spark_turns import INDEXES, KINDS, Turns
 from pyspark.sql import SparkSession
-from same_rows import assert_same_rows
-from spark_turns import INDEXES, KINDS, Turns
 
 import hoodoo
 

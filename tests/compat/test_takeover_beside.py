@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from both import RECORDS, STATS, Both
-from metadata_beside import assert_indexes_are_current, assert_no_complaints
-from peer_client import Peer
-from peer_rows import trips
-from peer_tables import HIVE, KEY, METADATA, MOR, ORDERING, PARTITION, TYPE
-from same_rows import assert_same_rows
+from compat.metadata_beside import assert_indexes_are_current, assert_no_complaints
+from compat.peer_client import Peer
+from compat.peer_rows import trips
+from compat.peer_tables import HIVE, KEY, METADATA, MOR, ORDERING, PARTITION, TYPE
+from compat.same_rows import assert_same_rows
+from compat.shared_indexed_table import RECORDS, STATS, Both
 
 import hoodoo
-from hoodoo.errors import Unsupported
+from hoodoo.errors import UnsupportedFeature
 from hoodoo.format.schema import without_meta_fields
 from hoodoo.model.metadata_table import RECORD_INDEX
-from hoodoo.services.metadata_table import compact_metadata_table
+from hoodoo.services.compaction.metadata_table import compact_metadata_table
 from hoodoo.table.ref import open_ref
 
 Unpack = Callable[[str], Path]
@@ -126,7 +126,7 @@ def test_a_secondary_index_is_refused_by_name(unpack: Unpack, tmp_path: Path, ta
     place = Path(shutil.copytree(unpack(table), tmp_path / "table"))
     opened = hoodoo.open_table(str(place))
     before = opened.to_arrow()
-    with pytest.raises(Unsupported, match=REFUSED.format("secondary_index_merchant_idx, ")):
+    with pytest.raises(UnsupportedFeature, match=REFUSED.format("secondary_index_merchant_idx, ")):
         opened.delete([before["txn_id"][0].as_py()])
     assert_same_rows(hoodoo.open_table(str(place)).to_arrow(), before)
 
@@ -144,9 +144,9 @@ def test_indexes_that_hudi_makes_by_sql_are_refused_by_name(hudi: Peer, tmp_path
         "create index by_day on refused using column_stats(ts) "
         "options(expr = 'from_unixtime', format = 'yyyy-MM-dd')",
     )
-    with pytest.raises(Unsupported, match=REFUSED.format("expr_index_by_day")):
+    with pytest.raises(UnsupportedFeature, match=REFUSED.format("expr_index_by_day")):
         hoodoo.open_table(str(place)).delete(["a"])
     hudi.sql("drop index by_day on refused", "create index by_fare on refused (fare)")
-    with pytest.raises(Unsupported, match=REFUSED.format("secondary_index_by_fare")):
+    with pytest.raises(UnsupportedFeature, match=REFUSED.format("secondary_index_by_fare")):
         hoodoo.open_table(str(place)).delete(["a"])
     hudi.sql("drop table refused", "reset hoodie.write.lock.provider")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from compat.peer_tables import TIMEBASED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peer_tables import TIMEBASED
 from support.hudi_classes import HudiClasses
 
-from hoodoo.config.resolve import Config
+from hoodoo.config.key import Config
 from hoodoo.config.table import KEY_GENERATOR, key_rule
 from hoodoo.model.dates import TimestampRule
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from beside import ALONE
-from peer_client import Peer, PeerError
-from peer_rows import trips
-from peer_tables import HIVE, KEYGEN, OPERATION, PARTITION, TIMEBASED
+from compat.peer_client import Peer, PeerError
+from compat.peer_rows import trips
+from compat.peer_tables import HIVE, KEYGEN, OPERATION, PARTITION, TIMEBASED
+from compat.same_rows import assert_same_rows
+from compat.shared_table import ALONE
 from pyspark.sql import DataFrame, SparkSession
-from same_rows import assert_same_rows
 
 import hoodoo
 from hoodoo.config.table import KEY_GENERATOR
-from hoodoo.config.tasks import DRIVER_MAX_BYTES
+from hoodoo.config.write import DRIVER_MAX_BYTES
 from hoodoo.spark.schema import spark_schema
 
 ON_EXECUTORS = {DRIVER_MAX_BYTES.name: "0"}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from peer_client import Peer
-from same_rows import assert_same_rows
+from compat.peer_client import Peer
+from compat.same_rows import assert_same_rows
 
 import hoodoo
 from hoodoo.format import properties

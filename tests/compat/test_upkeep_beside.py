@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from beside import ALONE, NO_SMALL_FILES, check, new_table, settle, states, texts
-from peer_client import Peer
-from peer_rows import trips
-from peer_tables import MOR
+from compat.peer_client import Peer
+from compat.peer_rows import trips
+from compat.peer_tables import MOR
+from compat.shared_table import ALONE, NO_SMALL_FILES, check, new_table, settle, states, texts
 
 import hoodoo
-from hoodoo.timeline.history import load_history
+from hoodoo.table.history import load_history
 
 KEPT = {
     "hoodie.clean.automatic": "false",
@@ -36,7 +36,7 @@ def call(hudi: Peer, procedure: str) -> None:
 
 def archived(place: Path) -> list[str]:
     ref = ours(place)._ref
-    found = load_history(ref.env, ref.properties.timeline)
+    found = load_history(ref.env, ref.properties.timeline_paths)
     return [f"{each.action.value} {each.requested_time}" for each in found]
 
 
@@ -61,11 +61,11 @@ def test_we_and_hudi_take_turns_at_cleaning_and_archiving(
     rows = ["a 9 1", "c 1 3"]
     check(hudi, place, *rows)
     kept = ours(place)._ref.load_timeline().commits.instants[-2:]
-    assert done.earliest == kept[0].requested_time
+    assert done.earliest_retained_commit == kept[0].requested_time
     for commit in kept:
         mine = texts(ours(place).to_arrow(as_of=commit.requested_time).to_pylist())
         assert texts(hudi.as_of(place, commit.requested_time).to_pylist()) == mine
-    assert texts(hudi.changes(place, kept[0].ended_at).to_pylist()) == ["a 9 1"]
+    assert texts(hudi.changes(place, kept[0].completion_or_requested_time).to_pylist()) == ["a 9 1"]
 
     before = archived(place)
     for ts in range(10, 16):

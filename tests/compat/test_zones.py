@@ -8,10 +8,10 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from beside import ALONE, check, new_table
-from peer_client import Peer
-from peer_rows import trips
-from peer_tables import OPERATION, TYPE
+from compat.peer_client import Peer
+from compat.peer_rows import trips
+from compat.peer_tables import OPERATION, TYPE
+from compat.shared_table import ALONE, check, new_table
 from support.zones import time_zone
 
 import hoodoo

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from support.writer_machines import EXPIRY_S, INTERVAL_MS, MISSES, Fleet, Machine
 
-from hoodoo.concurrency.heartbeat import Heartbeat, open_instant, take_over
-from hoodoo.concurrency.liveness import take_pulses
-from hoodoo.concurrency.transaction import transaction
+from hoodoo.concurrency.heartbeats import Heartbeat, load_writer_statuses, take_over
+from hoodoo.concurrency.transactions.instants import open_instant
+from hoodoo.concurrency.transactions.transaction import transaction
 from hoodoo.errors import HeartbeatLost, StorageError
 from hoodoo.model import paths
 from hoodoo.model.instant import Action, Instant, InstantTime, State
@@ -23,15 +23,15 @@ def begin(machine: Machine) -> Heartbeat:
     return heartbeat
 
 
-def body(fleet: Fleet, instant: InstantTime) -> dict[str, object]:
-    found = json.loads(fleet.store.read(paths.heartbeat(instant)))
+def body(fleet: Fleet, instant_time: InstantTime) -> dict[str, object]:
+    found = json.loads(fleet.store.read(paths.heartbeat(instant_time)))
     assert isinstance(found, dict)
     return found
 
 
-def pulse_of(machine: Machine, instant: InstantTime):  # type: ignore[no-untyped-def] # a pulse
-    pending = Instant(instant, Action.COMMIT, State.INFLIGHT)
-    return take_pulses(machine.ref, [pending])[instant]
+def pulse_of(machine: Machine, instant_time: InstantTime):  # type: ignore[no-untyped-def] # a pulse
+    pending = Instant(instant_time, Action.COMMIT, State.INFLIGHT)
+    return load_writer_statuses(machine.ref, [pending])[instant_time]
 
 
 def test_body_names_owner_and_counts_beats() -> None:
@@ -60,7 +60,7 @@ def test_body_names_owner_and_counts_beats() -> None:
     assert not fleet.store.exists(paths.heartbeat(heartbeat.instant))
 
 
-def test_one_miss_allowed_still_beats_four_times_before_it_counts_as_death() -> None:
+def test_at_least_four_beats_per_expiry_with_one_allowed_miss() -> None:
     fleet = Fleet(**{"hoodie.client.heartbeat.tolerable.misses": 1})
     heartbeat = begin(fleet.machine("north"))
     for _ in range(20):
@@ -208,7 +208,7 @@ def test_age_counts_from_last_timeline_file_without_a_heartbeat() -> None:
     fleet = Fleet()
     south = fleet.machine("south")
     instant = InstantTime("20260101000000000")
-    fleet.store.create(f"{south.ref.properties.timeline.active}/{instant}.inflight", b"{}")
+    fleet.store.create(f"{south.ref.properties.timeline_paths.active}/{instant}.inflight", b"{}")
     fleet.world.pass_time(EXPIRY_S)
     assert not pulse_of(south, instant).is_dead
     fleet.world.pass_time(1)
@@ -232,9 +232,9 @@ def test_failed_beat_is_sent_again() -> None:
         if verb == "replace":
             raise StorageError(path, "slow down")
 
-    north.storage._before = refuse
+    north.storage.before(refuse)
     fleet.world.pass_time(INTERVAL_MS / 1000)
-    north.storage._before = lambda verb, path: None
+    north.storage.leave_alone()
     fleet.world.pass_time(INTERVAL_MS / 1000)
     heartbeat.check()
     assert body(fleet, heartbeat.instant)["seq"] == 2

@@ -7,13 +7,12 @@ from itertools import count
 import pytest
 from support.lossy_storage import Loss, LossyStorage
 
-from hoodoo.concurrency.marker_batches import MarkerBatches, parse_announced
-from hoodoo.concurrency.markers import load_markers
-from hoodoo.env import Env
+from hoodoo.concurrency.markers import MarkerBatches, load_markers, parse_announced
 from hoodoo.errors import InputError, OutcomeUnknown, StorageError
 from hoodoo.format import markers as codec
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import MarkerKind, MarkerName
+from hoodoo.runtime.env import Env
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.storage.traced import TracedStorage
 

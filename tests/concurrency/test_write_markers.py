@@ -12,26 +12,23 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
-from hoodoo.concurrency.markers import (
-    Markers,
-    announce,
-    delete_markers,
-    load_markers,
-)
+from hoodoo.concurrency.markers import Markers, announce, delete_markers, load_markers
 from hoodoo.config.concurrency import MARKER_TYPE, MarkerType
-from hoodoo.engine.local import LocalEngine
-from hoodoo.env import Env
 from hoodoo.model.commit import OperationType
-from hoodoo.model.files import made_by, parse_data_file
+from hoodoo.model.files import instant_of_file, parse_data_file
 from hoodoo.model.instant import InstantTime, State
 from hoodoo.model.names import MarkerKind, MarkerName
 from hoodoo.model.paths import PartitionPath, TimelinePaths
-from hoodoo.recovery.traces import load_traces
+from hoodoo.recovery.sweep import list_hoodie_directory
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.runtime.env import Env
 from hoodoo.storage.local import LocalStorage
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import TableRef, open_ref
 from hoodoo.write import operations
+
+pytestmark = pytest.mark.slow
 
 T = InstantTime("20260102030405006")
 DIRECTORY = f".hoodie/.temp/{T}"
@@ -216,9 +213,12 @@ def test_traces_list_instants_with_markers(env: Env) -> None:
     announce(env, later, [ROOT], type=MarkerType.DIRECT)
     announce(env, T, ALL, type=MarkerType.BATCHED)
     env.storage.put(".hoodie/.temp/other/file", b"")
-    assert sorted(load_traces(env, TimelinePaths.of(2)).marked) == [T, later]
+    assert sorted(list_hoodie_directory(env, TimelinePaths.of(2)).instants_with_markers) == [
+        T,
+        later,
+    ]
     delete_markers(env, later)
-    assert sorted(load_traces(env, TimelinePaths.of(2)).marked) == [T]
+    assert sorted(list_hoodie_directory(env, TimelinePaths.of(2)).instants_with_markers) == [T]
 
 
 @pytest.mark.parametrize("type", TYPES)
@@ -340,7 +340,7 @@ def data_files(ref: TableRef) -> dict[InstantTime, set[str]]:
         partition, _, name = entry.path.rpartition("/")
         file = parse_data_file(PartitionPath(partition), name, 0)
         if file is not None and not entry.path.startswith(".hoodie/"):
-            found.setdefault(made_by(file), set()).add(entry.path)
+            found.setdefault(instant_of_file(file), set()).add(entry.path)
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hoodoo.config import ALL_KEYS, table, write
 from hoodoo.config.check import check_options
-from hoodoo.config.resolve import Config, as_text, split_options
+from hoodoo.config.key import Config, as_text, split_options
 from hoodoo.errors import ConfigError, UnsupportedVersion
 from hoodoo.model.dates import TimestampType
 from hoodoo.model.keys import KeyGenerator
@@ -34,7 +34,7 @@ def test_every_key_is_listed_once_and_documented() -> None:
 
 def test_defaults_values_and_aliases() -> None:
     config = Config({"hoodie.parquet.compression.codec": "SNAPPY"})
-    assert config.get(write.CODEC) is write.Codec.SNAPPY
+    assert config.get(write.CODEC) is write.ParquetCodec.SNAPPY
     assert config.get(write.MAX_FILE_SIZE) == 120 * 1024 * 1024
     old = Config({"hoodie.table.precombine.field": "ts"})
     assert old.get(table.ORDERING_FIELDS) == ("ts",)

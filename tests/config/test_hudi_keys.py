@@ -7,13 +7,12 @@ import logging
 import pytest
 
 from hoodoo.config import check
-from hoodoo.config.check import HONOURED, check_options, refuse_unsupported
-from hoodoo.config.hudi_keys import GROUPS, RULES
-from hoodoo.config.resolve import Config
-from hoodoo.config.rule import Kind
+from hoodoo.config.check import KEY_NAMES, check_options, refuse_unsupported
+from hoodoo.config.hudi_keys import GROUPS, RULES, OptionRuleKind
+from hoodoo.config.key import Config
 from hoodoo.errors import ConfigError
 
-SWITCHES = [name for name, rule in RULES.items() if rule.kind is Kind.NOT_BUILT]
+SWITCHES = [name for name, rule in RULES.items() if rule.kind is OptionRuleKind.NOT_BUILT]
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def warnings(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.LogCaptureFixture:
     """What is warned of by a process that has warned of nothing yet."""
-    monkeypatch.setattr(check, "_warned", set())
+    monkeypatch.setattr(check, "_warned_names", set())
     caplog.set_level(logging.WARNING, "hoodoo.config")
     return caplog
 
@@ -34,14 +33,14 @@ def refused(key: str, value: str) -> str:
 
 
 def test_every_key_has_one_rule() -> None:
-    assert not HONOURED & RULES.keys()
+    assert not KEY_NAMES & RULES.keys()
     assert sum(map(len, GROUPS)) == len(RULES)
-    assert all(rule.reason for rule in RULES.values() if rule.kind is not Kind.TUNING)
-    assert all((rule.key is None) or rule.kind is Kind.TABLE for rule in RULES.values())
+    assert all(rule.reason for rule in RULES.values() if rule.kind is not OptionRuleKind.TUNING)
+    assert all((rule.key is None) or rule.kind is OptionRuleKind.TABLE for rule in RULES.values())
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_what_is_not_built_can_be_switched_off_only(name: str) -> None:
+def test_switch_of_missing_feature_accepts_only_off(name: str) -> None:
     (off,) = RULES[name].accepts
     refuse_unsupported(Config({name: f" {off.upper()} "}))
     assert "hoodoo has no" in refused(name, "x" if off == "" else "true")
@@ -150,7 +149,7 @@ def test_an_unknown_option_is_told_with_the_nearest_one_that_is_known(
     assert caught.value.reason == f"unknown option: did you mean {near!r}?"
 
 
-def test_an_option_like_no_other_is_told_without_a_guess(
+def test_unknown_option_without_near_match_gets_no_suggestion(
     warnings: pytest.LogCaptureFixture,
 ) -> None:
     check_options(Config({"hoodie.entirely.of.my.own": "1", "hoodoo.strict": "false"}))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hoodoo.config import index, tasks
+from hoodoo.config import index, write
 from hoodoo.config.check import check_options, refuse_unsupported
-from hoodoo.config.resolve import Config
+from hoodoo.config.key import Config
 from hoodoo.errors import ConfigError
-from hoodoo.model.buckets import BucketRule
+from hoodoo.model.keys import BucketRule
 
 ELSEWHERE = ["GLOBAL_BLOOM", "INMEMORY", "FLINK_STATE", "HBASE"]
 BY_PARTITION = "record_level_index"
@@ -29,9 +29,9 @@ def test_defaults_are_those_of_apache_hudi() -> None:
     assert config.get(index.UPDATE_PARTITION_PATH) is True
     assert config.get(index.RECORD_UPDATE_PARTITION_PATH) is False
     assert config.get(index.PRUNE_BY_RANGES) is True
-    assert config.get(tasks.SORT_MODE) is tasks.SortMode.NONE
-    assert config.get(tasks.BULK_INSERT_PARALLELISM) == 0
-    assert config.get(tasks.FAIL_ON_FINALIZE_MARKER) is True
+    assert config.get(write.SORT_MODE) is write.SortMode.NONE
+    assert config.get(write.BULK_INSERT_PARALLELISM) == 0
+    assert config.get(write.FAIL_ON_FINALIZE_MARKER) is True
 
 
 @pytest.mark.parametrize("kind", list(index.IndexType))

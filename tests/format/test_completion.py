@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodoo.errors import FormatError, UnsupportedVersion
-from hoodoo.format.completion import (
-    Completion,
+from hoodoo.format.markers import (
+    CompletionMarker,
     Digest,
-    Final,
+    FinalizeMarker,
     decode_completion,
     decode_final,
     encode_completion,
     encode_final,
 )
+from hoodoo.model.commit import RuntimeStats, WriteStat
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
-from hoodoo.model.stats import RuntimeStats, WriteStat
 
 TEXTS = st.none() | st.text(max_size=8)
 NUMBERS = st.integers(0, 2**62)
@@ -42,23 +42,23 @@ STATS = st.lists(
     max_size=3,
 ).map(tuple)
 DIGESTS = st.builds(Digest, NUMBERS, st.integers(0, 2**64 - 1))
-COMPLETIONS = st.builds(Completion, st.text(), st.none() | DIGESTS, STATS)
-FINALS = st.builds(Final, NUMBERS, st.none() | STATS, st.integers(0, 9))
+COMPLETIONS = st.builds(CompletionMarker, st.text(), st.none() | DIGESTS, STATS)
+FINALS = st.builds(FinalizeMarker, NUMBERS, st.none() | STATS, st.integers(0, 9))
 
-ONE = encode_completion(Completion("h", Digest(2, 3), (WriteStat(path="p/f"),)))
+ONE = encode_completion(CompletionMarker("h", Digest(2, 3), (WriteStat(path="p/f"),)))
 
 
 @given(COMPLETIONS)
-def test_a_completion_comes_back(completion: Completion) -> None:
+def test_a_completion_comes_back(completion: CompletionMarker) -> None:
     assert decode_completion(encode_completion(completion)) == completion
 
 
 @given(FINALS)
-def test_a_final_comes_back(final: Final) -> None:
+def test_a_final_comes_back(final: FinalizeMarker) -> None:
     assert decode_final(encode_final(final)) == final
 
 
-def test_what_is_usual_is_left_out() -> None:
+def test_default_stats_are_omitted() -> None:
     assert json.loads(ONE)["body"] == {
         "handle": "h",
         "digest": {"rows": 2, "hashes": 3},
@@ -92,7 +92,7 @@ def test_one_kind_is_not_taken_for_the_other() -> None:
     with pytest.raises(FormatError, match="finalize"):
         decode_final(ONE)
     with pytest.raises(FormatError, match="completion"):
-        decode_completion(encode_final(Final(1)))
+        decode_completion(encode_final(FinalizeMarker(1)))
 
 
 HASHES = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodoo.errors import FormatError
-from hoodoo.format.lease import Lease, decode, encode
+from hoodoo.format.json_files import Lease, decode_lock_file, encode_lock_file
 
 # Written by StorageLockFile.toByteArray of Apache Hudi 1.2.0.
 UUID = "b3f1c2d4-0000-4000-8000-000000000001"
@@ -27,8 +27,8 @@ JAVA = [
 
 @pytest.mark.parametrize(("lease", "data"), JAVA)
 def test_bytes_of_apache_hudi(lease: Lease, data: bytes) -> None:
-    assert encode(lease) == data
-    assert decode(data) == lease
+    assert encode_lock_file(lease) == data
+    assert decode_lock_file(data) == lease
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_bytes_of_apache_hudi(lease: Lease, data: bytes) -> None:
     ],
 )
 def test_what_apache_hudi_accepts(data: bytes, lease: Lease) -> None:
-    assert decode(data) == lease
+    assert decode_lock_file(data) == lease
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_what_apache_hudi_accepts(data: bytes, lease: Lease) -> None:
 )
 def test_invalid_bytes_are_a_format_error(data: bytes) -> None:
     with pytest.raises(FormatError, match="lease"):
-        decode(data)
+        decode_lock_file(data)
 
 
 @given(st.builds(Lease, st.text(), st.integers(-(2**63), 2**63 - 1), st.booleans()))
 def test_lease_round_trips(lease: Lease) -> None:
-    assert decode(encode(lease)) == lease
+    assert decode_lock_file(encode_lock_file(lease)) == lease

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from hudi_files import PAGES, example
 from hypothesis import given
 from hypothesis import strategies as st
+from support.hudi_files import PAGES, example
 
 from hoodoo.errors import InputError
 from hoodoo.format.markers import (
     TYPE,
     TYPE_FILE,
-    Batch,
+    MarkerBatch,
     batch_name,
     decode_batch,
     encode_batch,
@@ -47,11 +47,11 @@ def test_the_bytes_are_those_of_apache_hudi() -> None:
     assert (TYPE_FILE, TYPE) == ("MARKERS.type", HUDI_TYPE)
     assert batch_name(19) == "MARKERS19"
     assert encode_batch([ROOT]) == HUDI_BATCH
-    assert decode_batch(HUDI_BATCH) == Batch((ROOT,))
+    assert decode_batch(HUDI_BATCH) == MarkerBatch((ROOT,))
 
 
 def test_a_line_that_a_restarted_server_joined() -> None:
-    assert decode_batch(HUDI_RESTARTED) == Batch((LOG, BASE, OSLO, LAST))
+    assert decode_batch(HUDI_RESTARTED) == MarkerBatch((LOG, BASE, OSLO, LAST))
 
 
 def test_the_page() -> None:
@@ -98,12 +98,12 @@ def test_odd_partitions(line: str, data_file: str) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", ""])
 def test_ends_of_lines(end: str) -> None:
-    assert decode_batch(f"{BASE}\n\n{LOG}{end}".encode()) == Batch((BASE, LOG))
+    assert decode_batch(f"{BASE}\n\n{LOG}{end}".encode()) == MarkerBatch((BASE, LOG))
 
 
 def test_damage_is_told_and_costs_no_other_marker() -> None:
     data = f"{BASE}\n.marker.CREATE\n{LOG}x\n".encode() + b"\xff.marker.CREATE\n" + b"city=ro"
-    assert decode_batch(data) == Batch(
+    assert decode_batch(data) == MarkerBatch(
         (BASE, LOG), (".marker.CREATE", "x", r"b'\xff.marker.CREATE'", "city=ro")
     )
 
@@ -133,7 +133,7 @@ MARKERS = st.builds(
 
 @given(st.lists(MARKERS, max_size=5))
 def test_what_is_encoded_is_decoded(markers: list[MarkerName]) -> None:
-    assert decode_batch(encode_batch(markers)) == Batch(tuple(markers))
+    assert decode_batch(encode_batch(markers)) == MarkerBatch(tuple(markers))
 
 
 # A comma at the start of a name cannot be told from one between two.
@@ -143,7 +143,7 @@ def test_what_is_encoded_is_decoded(markers: list[MarkerName]) -> None:
 )
 def test_joined_lines_are_decoded(before: list[MarkerName], after: MarkerName) -> None:
     line = ",".join(map(str, before)) + f"{after}\n"
-    assert decode_batch(line.encode()) == Batch((*before, after))
+    assert decode_batch(line.encode()) == MarkerBatch((*before, after))
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=20).map(lambda b: b + HUDI_RESTARTED[:-9] + b))

@@ -6,13 +6,13 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from hudi_files import example
 from hypothesis import given
 from hypothesis import strategies as st
+from support.hudi_files import example
 
 from hoodoo.errors import FormatError
-from hoodoo.format import partition_metadata
-from hoodoo.format.partition_metadata import PartitionMetadata
+from hoodoo.format import properties
+from hoodoo.format.properties import PartitionMetadata
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PARTITION_METADATA, PartitionPath
 
@@ -29,14 +29,14 @@ def test_depth(partition: str, depth: int) -> None:
 def test_the_example_of_the_page() -> None:
     text = example("properties.md", "properties", nth=1).encode()
     metadata = PartitionMetadata(INSTANT, 1)
-    assert partition_metadata.decode(text) == metadata
-    assert partition_metadata.encode(metadata, at_ms=1772922360000) == text
+    assert properties.decode(text) == metadata
+    assert properties.encode(metadata, at_ms=1772922360000) == text
 
 
 @given(st.integers(0, 10**17 - 1), st.integers(0, 1000))
 def test_round_trip(time: int, depth: int) -> None:
     metadata = PartitionMetadata(InstantTime(f"{time:017d}"), depth)
-    assert partition_metadata.decode(partition_metadata.encode(metadata)) == metadata
+    assert properties.decode(properties.encode(metadata)) == metadata
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_round_trip(time: int, depth: int) -> None:
 )
 def test_bad_files(text: str) -> None:
     with pytest.raises(FormatError):
-        partition_metadata.decode(text.encode())
+        properties.decode(text.encode())
 
 
 def test_every_fixture(fixtures: Path) -> None:
@@ -64,7 +64,7 @@ def test_every_fixture(fixtures: Path) -> None:
             for name in archive.namelist():
                 folder, _, file = name.rpartition("/")
                 if file == PARTITION_METADATA and ".hoodie" not in folder.split("/"):
-                    metadata = partition_metadata.decode(archive.read(name))
+                    metadata = properties.decode(archive.read(name))
                     partition = PartitionPath("/".join(folder.split("/")[1:]))
                     made = PartitionMetadata.of(partition, made_by=metadata.commit_time)
                     assert metadata == made, name

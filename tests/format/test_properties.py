@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from hudi_files import PAGES, example, files_named
 from hypothesis import given
 from hypothesis import strategies as st
+from support.hudi_files import PAGES, example, files_named
 
 from hoodoo.errors import FormatError
 from hoodoo.format import properties

@@ -12,12 +12,13 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from arrow_rows import SCHEMAS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.arrow_rows import SCHEMAS
 from support.fixtures import fixture_tables
 
-from hoodoo.errors import FormatError, SchemaMismatch, Unsupported
+from hoodoo.errors import FormatError, SchemaMismatch, UnsupportedFeature
+from hoodoo.format.arrow_types import fixed_size_of, normalise
 from hoodoo.format.schema import (
     META_FIELDS,
     OPERATION,
@@ -26,7 +27,6 @@ from hoodoo.format.schema import (
     with_meta_fields,
     without_meta_fields,
 )
-from hoodoo.format.schema_types import fixed_size_of, normalise
 
 
 def record(*fields: Any, **more: Any) -> str:
@@ -250,7 +250,7 @@ def test_names_that_differ_only_in_case_are_refused() -> None:
     ids=json.dumps,
 )
 def test_valid_avro_that_tables_cannot_have_names_the_field(avro: Any) -> None:
-    with pytest.raises(Unsupported, match=r"field c\b"):
+    with pytest.raises(UnsupportedFeature, match=r"field c\b"):
         type_of(avro)
 
 
@@ -348,7 +348,7 @@ def test_no_json_escapes_the_error_tree(fields: list[Any]) -> None:
     text = json.dumps({"type": "record", "name": "t", "fields": fields})
     try:
         schema = arrow_from_avro(text)
-    except (FormatError, Unsupported):
+    except (FormatError, UnsupportedFeature):
         return
     assert len(schema) == len(fields)
 

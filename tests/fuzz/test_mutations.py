@@ -17,21 +17,24 @@ import pyarrow as pa
 import pytest
 from support.fixtures import FIXTURES, fixture_tables
 
-from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import FormatError, HoodooError, InputError
-from hoodoo.format import lsm, partition_metadata, properties
-from hoodoo.format import timeline as codec
+from hoodoo.format import properties
+from hoodoo.format import properties as partition_metadata
 from hoodoo.format.hfile import HFileReader
 from hoodoo.format.log.blocks import BlockType
-from hoodoo.format.log.data import decode_data
+from hoodoo.format.log.data import decode_data, decode_hfile
 from hoodoo.format.log.deletes import decode_deletes
-from hoodoo.format.log.hfile_data import decode_hfile
 from hoodoo.format.log.reader import read_blocks
-from hoodoo.format.parquet import footer_bytes
+from hoodoo.format.parquet.base_file import footer_bytes
+from hoodoo.format.timeline import history
+from hoodoo.format.timeline import instant_files as codec
 from hoodoo.model.names import parse_instant
+from hoodoo.read.scan import scan
+from hoodoo.runtime.engine import LocalEngine
 from hoodoo.storage import open_storage
 from hoodoo.table.ref import open_ref
-from hoodoo.table.scan import scan
+
+pytestmark = pytest.mark.slow
 
 TABLE_MUTATIONS = int(os.environ.get("HOODOO_FUZZ_TABLE", "100"))  # of each table
 CODEC_MUTATIONS = int(os.environ.get("HOODOO_FUZZ_CODEC", "16"))  # of each metadata or log file
@@ -200,7 +203,7 @@ def test_archived_timeline() -> None:
     for _ in range(500):
         damage = mutated(manifest, [b"{}", b"[]"], chance)
         totals["codec reads"] += 1
-        for decode in (lsm.decode_manifest, lsm.decode_version, lsm.decode_instants):
+        for decode in (history.decode_manifest, history.decode_version, history.decode_instants):
             try:
                 decode(damage)
             except HoodooError:

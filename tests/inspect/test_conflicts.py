@@ -26,10 +26,10 @@ from support.dead_writes import (
 )
 from support.paused_writes import ANNOUNCED, WRITTEN, pause_write
 
-from hoodoo.env import Env
 from hoodoo.errors import EarlyConflict, StorageError, WriteConflict
 from hoodoo.inspect.conflicts import InProgressReport, report_conflicts
 from hoodoo.model import paths
+from hoodoo.runtime.env import Env
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
@@ -96,7 +96,7 @@ def test_the_younger_of_two_writes_loses_and_then_does(
         assert (overlap.reason, overlap.file_groups) == ("it writes to", (shared,))
         with pytest.raises(EarlyConflict) as error:
             younger.go_on()
-        assert error.value.others == (older.instant,)
+        assert error.value.conflicting_instants == (older.instant,)
         assert error.value.file_groups == (shared,)
         older.go_on()
     assert look(place) == []

@@ -22,11 +22,11 @@ from support.dead_writes import EXPIRY_S, make_older
 from support.paused_writes import ANNOUNCED, pause_write
 
 import hoodoo
-from hoodoo.api import Table
+from hoodoo.api.table import Table
 from hoodoo.errors import WriteConflict
 from hoodoo.inspect.conflicts import InProgressReport
 from hoodoo.model import paths
-from hoodoo.services.pending import OwnedPlan, own_plan
+from hoodoo.services.plans.pending import OwnedPlan, own_plan
 from hoodoo.table.ref import open_ref
 
 PREFER_WRITER = {"hoodie.write.lock.conflict.resolution.strategy": "prefer_writer"}
@@ -98,7 +98,7 @@ def test_a_write_loses_to_a_persistent_clustering_and_then_does(place: Path) -> 
         assert (clash.older, clash.outcome, clash.loser) == (plan, "loses", write.instant)
         with pytest.raises(WriteConflict) as error:
             write.go_on()
-    assert error.value.others == (plan,)
+    assert error.value.conflicting_instants == (plan,)
     assert error.value.file_groups == clash.overlaps[0].file_groups == (group_of(place, "a"),)
 
 

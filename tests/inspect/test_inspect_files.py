@@ -11,12 +11,12 @@ from support.fixtures import fixture_tables
 
 import hoodoo
 from hoodoo.errors import InputError
-from hoodoo.format.lsm import ArchivedInstant
+from hoodoo.format.timeline.history import ArchivedInstant
 from hoodoo.inspect.files import FilesReport, report_files
 from hoodoo.model.instant import Action, InstantTime
-from hoodoo.table.groups import visible_groups
+from hoodoo.read.file_listing import visible_groups
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("note", pa.string())])
 

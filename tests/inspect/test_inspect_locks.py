@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.writer_machines import Fleet
 
-from hoodoo.concurrency.transaction import transaction
+from hoodoo.concurrency.transactions.transaction import transaction
 from hoodoo.inspect.locks import lock_status
 from hoodoo.model import paths
 

@@ -11,8 +11,8 @@ from support.fixtures import fixture_tables
 from support.wheel import wheel_rows
 
 import hoodoo
-from hoodoo.inspect.rows import count_rows, first_rows
 from hoodoo.inspect.table import report_schema, report_table
+from hoodoo.read.scan import count_all_rows, read_first_rows
 from hoodoo.table.ref import open_ref
 
 NESTED = pa.schema(
@@ -64,7 +64,7 @@ def test_indexes_and_pending_instants(unpack) -> None:
 @pytest.mark.parametrize("table", fixture_tables())
 def test_rows_are_counted_as_the_wheel_reads_them(table: str, unpack) -> None:
     place = unpack(table)
-    assert count_rows(open_ref(str(place))) == len(wheel_rows(place))
+    assert count_all_rows(open_ref(str(place))) == len(wheel_rows(place))
 
 
 @pytest.mark.parametrize("table", fixture_tables())
@@ -122,9 +122,9 @@ def test_first_rows_read_no_more_files_than_needed(tmp_path: Path) -> None:
     for path in (tmp_path / "t/city=c").glob("*.parquet"):
         path.write_bytes(b"not to be read")
     ref = open_ref(table.uri)
-    assert first_rows(ref, limit=3, columns=["id"]).column("id").to_pylist() == [0, 1, 10]
-    assert len(first_rows(ref, limit=3, filter="city = 'b'")) == 2
+    assert read_first_rows(ref, limit=3, columns=["id"]).column("id").to_pylist() == [0, 1, 10]
+    assert len(read_first_rows(ref, limit=3, filter="city = 'b'")) == 2
     with pytest.raises(hoodoo.HoodooError, match="city=c"):
-        first_rows(ref, limit=5)
+        read_first_rows(ref, limit=5)
     with pytest.raises(hoodoo.HoodooError, match="city=c"):
-        first_rows(ref, limit=None)
+        read_first_rows(ref, limit=None)

@@ -14,12 +14,12 @@ from support.writer_machines import EXPIRY_S, Fleet, Machine, begin_commit, rows
 from support.zones import time_zone
 
 import hoodoo
-from hoodoo.concurrency.transaction import transaction
-from hoodoo.env import SystemClock, SystemIds
-from hoodoo.format import lsm
+from hoodoo.concurrency.transactions.transaction import transaction
+from hoodoo.format.timeline import history
 from hoodoo.inspect.timeline import InstantReport, report_timeline
 from hoodoo.model import paths
 from hoodoo.model.instant import Action, InstantTime
+from hoodoo.runtime.env import SystemClock, SystemIds
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import TableRef, open_ref
 
@@ -253,9 +253,9 @@ def test_reports_do_not_write_and_ask_little() -> None:
     assert storage.counts() == {"list": 4, "read": 3}
 
 
-def archived_instant(time: str, action: Action, metadata: bytes | None) -> lsm.ArchivedInstant:
+def archived_instant(time: str, action: Action, metadata: bytes | None) -> history.ArchivedInstant:
     requested, completed = InstantTime(f"{time}000"), InstantTime(f"{time}500")
-    return lsm.ArchivedInstant(
+    return history.ArchivedInstant(
         requested_time=requested, completion_time=completed, action=action, metadata=metadata
     )
 
@@ -269,7 +269,7 @@ def test_archived_ones_are_shown_when_asked_for(place: Path) -> None:
         archived_instant("20200102000000", Action.CLEAN, b"?"),
         archived_instant("20200103000000", Action.COMMIT, b"?"),
         # Archiving was cut short: still in the active timeline too.
-        lsm.ArchivedInstant(requested_time=twice, completion_time=twice, action=Action.COMMIT),
+        history.ArchivedInstant(requested_time=twice, completion_time=twice, action=Action.COMMIT),
     )
     assert len(report_timeline(open_place(place))) == 2
     reports = report_timeline(open_place(place), include_archived=True)

@@ -6,9 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from hoodoo.concurrency.conflict import Kind, Mine, Other, Touch
+from hoodoo.concurrency.conflicts.rules import (
+    ConcurrentInstant,
+    GroupEffect,
+    InstantKind,
+    PublishingInstant,
+)
 from hoodoo.config.concurrency import ConflictStrategy
-from hoodoo.inspect.losers import Contender, Outcome, Rules
+from hoodoo.inspect.conflicts import ClashOutcome, Contender, PredictionSettings
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.names import FileId
@@ -20,53 +25,64 @@ OLDER, YOUNGER = InstantTime("20260101000000000"), InstantTime("2026010200000000
 
 
 def contend(
-    time: InstantTime, action: Action, kind: Kind, how: Touch, group: FileGroupId = GROUP
+    time: InstantTime,
+    action: Action,
+    kind: InstantKind,
+    how: GroupEffect,
+    group: FileGroupId = GROUP,
 ) -> Contender:
-    other = Other(Instant(time, action, State.INFLIGHT), kind, kind.value, {group: how})
-    return Contender(other, Mine(time, kind, {group: how}))
+    other = ConcurrentInstant(Instant(time, action, State.INFLIGHT), kind, kind.value, {group: how})
+    return Contender(other, PublishingInstant(time, kind, {group: how}))
 
 
 def append(time: InstantTime, group: FileGroupId = GROUP) -> Contender:
-    return contend(time, Action.DELTA_COMMIT, Kind.INGESTION, Touch.APPEND, group)
+    return contend(time, Action.DELTA_COMMIT, InstantKind.INGESTION, GroupEffect.APPEND, group)
 
 
 def test_a_rewrite_loses_to_a_younger_compaction_and_an_append_does_not() -> None:
-    service = contend(YOUNGER, Action.COMPACTION, Kind.COMPACTION, Touch.REWRITE)
-    rewrite = contend(OLDER, Action.DELTA_COMMIT, Kind.INGESTION, Touch.REWRITE)
-    clash = Rules(ConflictStrategy.SIMPLE, is_early=True).judge(rewrite, service)
+    service = contend(YOUNGER, Action.COMPACTION, InstantKind.COMPACTION, GroupEffect.REWRITE)
+    rewrite = contend(OLDER, Action.DELTA_COMMIT, InstantKind.INGESTION, GroupEffect.REWRITE)
+    clash = PredictionSettings(ConflictStrategy.SIMPLE, is_early=True).judge(rewrite, service)
     assert clash is not None
-    assert (clash.outcome, clash.loser) == (Outcome.LOSES, OLDER)
-    clash = Rules(ConflictStrategy.SIMPLE, is_early=True).judge(append(OLDER), service)
+    assert (clash.outcome, clash.loser) == (ClashOutcome.LOSES, OLDER)
+    clash = PredictionSettings(ConflictStrategy.SIMPLE, is_early=True).judge(append(OLDER), service)
     assert clash is not None
-    assert (clash.outcome, clash.loser) == (Outcome.BOTH_COMMIT, None)
+    assert (clash.outcome, clash.loser) == (ClashOutcome.BOTH_COMMIT, None)
 
 
 def test_a_log_compaction_loses_to_an_older_append() -> None:
-    service = contend(YOUNGER, Action.LOG_COMPACTION, Kind.LOG_COMPACTION, Touch.REWRITE)
-    clash = Rules(ConflictStrategy.SIMPLE, is_early=True).judge(append(OLDER), service)
+    service = contend(
+        YOUNGER, Action.LOG_COMPACTION, InstantKind.LOG_COMPACTION, GroupEffect.REWRITE
+    )
+    clash = PredictionSettings(ConflictStrategy.SIMPLE, is_early=True).judge(append(OLDER), service)
     assert clash is not None
-    assert (clash.outcome, clash.loser) == (Outcome.LOSES, YOUNGER)
+    assert (clash.outcome, clash.loser) == (ClashOutcome.LOSES, YOUNGER)
 
 
 @pytest.mark.parametrize(("time", "other"), [(OLDER, YOUNGER), (YOUNGER, OLDER)])
 def test_a_write_loses_to_a_pending_restore(time: InstantTime, other: InstantTime) -> None:
     write = append(time)
-    undo = Other(Instant(other, Action.RESTORE, State.REQUESTED), Kind.UNDO, "restore")
+    undo = ConcurrentInstant(
+        Instant(other, Action.RESTORE, State.REQUESTED), InstantKind.UNDO, "restore"
+    )
     older, younger = sorted([write, Contender(undo, None)], key=lambda each: each.time)
-    clash = Rules(ConflictStrategy.SIMPLE, is_early=True).judge(older, younger)
+    clash = PredictionSettings(ConflictStrategy.SIMPLE, is_early=True).judge(older, younger)
     assert clash is not None
-    assert (clash.outcome, clash.loser) == (Outcome.LOSES, time)
+    assert (clash.outcome, clash.loser) == (ClashOutcome.LOSES, time)
 
 
 def test_file_groups_of_one_bucket_are_the_same_only_where_buckets_count() -> None:
     pair = append(OLDER), append(YOUNGER, SAME_BUCKET)
-    assert Rules(ConflictStrategy.SIMPLE, is_early=True).judge(*pair) is None
-    clash = Rules(ConflictStrategy.BUCKET, is_early=True).judge(*pair)
+    assert PredictionSettings(ConflictStrategy.SIMPLE, is_early=True).judge(*pair) is None
+    clash = PredictionSettings(ConflictStrategy.BUCKET, is_early=True).judge(*pair)
     assert clash is not None
     assert clash.loser == YOUNGER
 
 
 @pytest.mark.parametrize("is_early", [True, False])
-def test_nobody_clashes_with_what_is_over(is_early: bool) -> None:
-    rules, dead = Rules(ConflictStrategy.SIMPLE, is_early), replace(append(OLDER), is_over=True)
+def test_finished_instants_predict_no_conflict(is_early: bool) -> None:
+    rules, dead = (
+        PredictionSettings(ConflictStrategy.SIMPLE, is_early),
+        replace(append(OLDER), is_over=True),
+    )
     assert rules.judge(dead, append(YOUNGER)) is None

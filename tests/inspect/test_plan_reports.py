@@ -7,7 +7,7 @@ from support.writer_machines import Fleet, Machine, PowerCut, cut_power_at, rows
 
 from hoodoo.inspect.plans import PlanReport, describe_blocks, report_plans
 from hoodoo.model.instant import Action
-from hoodoo.model.plan import PlanPolicy
+from hoodoo.model.plans import PlanPolicy
 
 MANUAL = {"hoodie.table.services.enabled": "false", "hoodie.parquet.small.file.limit": 0}
 
@@ -107,7 +107,7 @@ def test_looking_writes_nothing(fleet: Fleet) -> None:
     one = fleet.machine("one")
     one.table.schedule_clustering(cancellable=True)
     verbs = set()
-    one.storage._before = lambda verb, path: verbs.add(verb)
+    one.storage.before(lambda verb, path: verbs.add(verb))
     report_plans(one.ref)
     assert verbs <= {"read", "stat"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from life.flat import compare_ends
+from life.cost_over_commits import compare_ends
 from life.life import KINDS, Course, Life, Sample
 from life.plot import draw
 

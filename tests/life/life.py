@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 from support.writer_machines import SCHEMA, Machine, PowerCut
 
-from hoodoo.engine.local import LocalEngine
 from hoodoo.model.instant import InstantTime
-from hoodoo.services.upkeep import Outcome, run_due
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.services.upkeep import ServiceOutcome, run_due_services
 from hoodoo.storage.memory import MemoryStorage
-from hoodoo.timeline.load import read_commit
-from life.mortal import MortalFleet, MortalStorage
+from hoodoo.table.timeline import read_commit
+from life.crashing_storage import MortalFleet, MortalStorage
 
 Model = dict[str, int]
 PARTITIONS = 2
@@ -181,8 +181,8 @@ class Life:
         """What `hoodoo upkeep` does, on a machine of its own."""
         self.hosts += 1
         machine = self.fleet.machine(f"upkeep{self.hosts}")
-        for done in run_due(machine.ref, _INLINE):
-            if done.outcome is Outcome.FAILED:
+        for done in run_due_services(machine.ref, _INLINE):
+            if done.outcome is ServiceOutcome.FAILED:
                 self.failures.append(done.text)
         self.fleet.world.clocks.remove(machine.clock)
 
@@ -198,7 +198,7 @@ class Life:
         """The latest completed instant that is no table service's."""
         ref = self.reader.ref
         for commit in reversed(ref.load_timeline().commits.instants):
-            metadata = read_commit(ref.env, ref.properties.timeline, commit)
+            metadata = read_commit(ref.env, ref.properties.timeline_paths, commit)
             if not metadata.operation.is_table_service:
                 return commit.requested_time
         raise AssertionError("no write is on the timeline")
@@ -227,7 +227,7 @@ class Life:
     def _measure(self, upsert_s: float, read_s: float) -> Sample:
         entries = list(self.fleet.store.list("", recursive=True))
         size = sum(entry.size_bytes for entry in entries)
-        history = self.reader.ref.properties.timeline.history
+        history = self.reader.ref.properties.timeline_paths.history
         old = sum(entry.size_bytes for entry in entries if entry.path.startswith(f"{history}/"))
         timeline = self.reader.ref.load_timeline()
         sizes = (size - old) / 1e6, old / 1e6

@@ -10,9 +10,11 @@ import pytest
 from support.wheel import wheel_rows
 
 from hoodoo.storage.memory import MemoryStorage
-from life.flat import ends, live_flat, total
+from life.cost_over_commits import ends, live_flat, total
 from life.life import KINDS, OFF, Course, Life, Model, Sample
 from life.plot import PANELS, draw
+
+pytestmark = pytest.mark.slow
 
 MOST_INSTANTS, MOST_OBJECTS = 70, 500
 """Of tables with 400 keys in two partitions, at any time."""
@@ -77,7 +79,7 @@ def test_a_long_life_with_crashes_is_right_and_bounded(kind: str) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_the_last_commits_of_many_cost_what_the_first_do(kind: str) -> None:
+def test_cost_per_commit_stays_constant_over_many_commits(kind: str) -> None:
     first, last = ends(live_flat(kind, {}, 200, rows=20_000, changed=500))
     for what in ("upsert_s", "read_s"):
         assert total(last, what) <= 1.3 * total(first, what)

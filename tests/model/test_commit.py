@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from hoodoo.model.commit import CommitMetadata, OperationType, ReplaceCommitMetadata
+from hoodoo.model.commit import CommitMetadata, OperationType, ReplaceCommitMetadata, WriteStat
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
-from hoodoo.model.stats import WriteStat
 
 ROME, OSLO = PartitionPath("city=rome"), PartitionPath("city=oslo")
 A, B = FileId("a-0"), FileId("b-0")

@@ -165,7 +165,7 @@ def test_instant() -> None:
     time, later = InstantTime("20260307222623352"), InstantTime("20260307222624000")
     done = Instant(time, Action.COMMIT, State.COMPLETED, later)
     old = Instant(time, Action.COMMIT, State.COMPLETED)
-    assert (done.ended_at, old.ended_at) == (later, time)
+    assert (done.completion_or_requested_time, old.completion_or_requested_time) == (later, time)
     assert done.is_completed
     assert not done.is_pending
     assert str(done) == "20260307222623352.commit.completed"

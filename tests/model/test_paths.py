@@ -24,9 +24,9 @@ def test_timeline_paths() -> None:
 def test_everything_of_ours_is_under_the_meta_folder() -> None:
     ours = (
         paths.heartbeat(T),
-        paths.cancel(T),
+        paths.cancel_path(T),
         paths.marker_directory(T),
-        paths.staged(T, "owner"),
+        paths.staged_content_path(T, "owner"),
         paths.PROPERTIES,
         paths.PROPERTIES_BACKUP,
         paths.LOCK,

@@ -7,7 +7,7 @@ import pickle
 from hoodoo.model.files import FileGroupId
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
-from hoodoo.model.plan import (
+from hoodoo.model.plans import (
     ClusteringGroup,
     ClusteringPlan,
     CompactionOperation,

@@ -5,10 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoodoo.model.files import DataFile, FileGroup, parse_data_file
+from hoodoo.model.files import (
+    DataFile,
+    FileGroup,
+    Visibility,
+    build_file_groups,
+    depends_on_history,
+    parse_data_file,
+)
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
-from hoodoo.model.slices import Visibility, depends_on_history, file_groups
 
 ID = "3e93c8a9-fda0-4e8a-91dc-b4ade7dab76d-0"
 
@@ -44,21 +50,21 @@ def shape(group: FileGroup) -> list[tuple[str, bool, list[str]]]:
 
 def test_a_log_that_completed_after_a_compaction_was_requested_goes_on_top_of_it() -> None:
     # delta 20 was requested before compaction 30, and completed after 30 was requested
-    (group,) = file_groups(
+    (group,) = build_file_groups(
         [base(10), log(20), base(30)], seen((10, 11), (20, 35), (30, 40)), by_completion=True
     )
     assert shape(group) == [(t(10), True, []), (t(30), True, [t(20)])]
 
 
 def test_a_log_that_completed_before_belongs_to_the_compacted_slice() -> None:
-    (group,) = file_groups(
+    (group,) = build_file_groups(
         [base(10), log(20), base(30)], seen((10, 11), (20, 25), (30, 40)), by_completion=True
     )
     assert shape(group) == [(t(10), True, [t(20)]), (t(30), True, [])]
 
 
 def test_logs_of_a_pending_compaction_are_read_on_the_base_before_it() -> None:
-    (group,) = file_groups(
+    (group,) = build_file_groups(
         [base(10), log(20), base(30), log(40)],
         seen((10, 11), (20, 21), (40, 41)),
         by_completion=True,
@@ -67,11 +73,11 @@ def test_logs_of_a_pending_compaction_are_read_on_the_base_before_it() -> None:
 
 
 def test_uncommitted_files_are_invisible() -> None:
-    assert file_groups([base(10), log(20)], seen(), by_completion=True) == []
+    assert build_file_groups([base(10), log(20)], seen(), by_completion=True) == []
 
 
 def test_a_group_of_logs_only() -> None:
-    (group,) = file_groups(
+    (group,) = build_file_groups(
         [log(20, 2), log(20, 1), log(30)], seen((20, 21), (30, 31)), by_completion=True
     )
     assert shape(group) == [(t(20), False, [t(20), t(20), t(30)])]
@@ -79,7 +85,7 @@ def test_a_group_of_logs_only() -> None:
 
 
 def test_archived_instants_count_as_committed() -> None:
-    (group,) = file_groups([base(10), base(50)], seen(archived_before=40), by_completion=True)
+    (group,) = build_file_groups([base(10), base(50)], seen(archived_before=40), by_completion=True)
     assert shape(group) == [(t(10), True, [])]
 
 
@@ -91,7 +97,7 @@ def test_completions_of_archived_logs_matter_only_below_a_base_file() -> None:
 
 
 def test_version_6_logs_carry_the_instant_of_their_base_file() -> None:
-    (group,) = file_groups(
+    (group,) = build_file_groups(
         [base(10), log(10), base(30), log(30), log(30, 2)],
         seen((10, 10), (30, 30)),
         by_completion=False,
@@ -103,7 +109,7 @@ def test_groups_are_told_apart_by_partition_and_id_and_cdc_files_are_left_out() 
     other = "11111111-fda0-4e8a-91dc-b4ade7dab76d-0"
     cdc = parse_data_file(PartitionPath("p"), f".{ID}_{t(10)}.log.1_0-1-2.cdc", 5)
     assert cdc is not None
-    groups = file_groups([base(10), base(10, other), cdc], seen((10, 11)), by_completion=True)
+    groups = build_file_groups([base(10), base(10, other), cdc], seen((10, 11)), by_completion=True)
     assert sorted(group.id.file_id for group in groups) == [other, ID]
     assert all(not group.latest.logs for group in groups)
 
@@ -118,7 +124,7 @@ def test_each_visible_log_is_in_exactly_the_slice_that_the_rule_names(
 ) -> None:
     ended = {r: r + more for r, more in completions.items()}
     files = [base(r) for r in bases] + [log(r) for r in logs]
-    groups = file_groups(files, seen(*ended.items()), by_completion=True)
+    groups = build_file_groups(files, seen(*ended.items()), by_completion=True)
     visible_bases = sorted(r for r in bases if r in ended)
     expected: dict[int | None, list[int]] = {r: [] for r in visible_bases}
     for r in sorted(logs):

@@ -7,9 +7,9 @@ import pickle
 
 import pytest
 
+from hoodoo.model.commit import NO_COMMIT, ColumnRange, RuntimeStats, WriteStat
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
-from hoodoo.model.stats import NO_COMMIT, ColumnRange, RuntimeStats, WriteStat
 
 BASE = WriteStat(
     file_id=FileId("f-0"),

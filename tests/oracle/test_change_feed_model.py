@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from random import Random
@@ -10,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.followed import (
+from support.change_feed_table import (
     COLUMNS,
     SERVICES,
     WRITES,
@@ -19,16 +18,18 @@ from support.followed import (
     expected_changes,
     follow_new_table,
 )
+from support.histories import histories
 
 from hoodoo.errors import SnapshotCleaned
 
-HISTORIES = int(os.environ.get("HOODOO_MODEL_HISTORIES", "20"))
+pytestmark = pytest.mark.slow
+
 STEPS = st.lists(st.one_of(st.sampled_from(WRITES), st.sampled_from(SERVICES)), max_size=12)
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("is_global", [False, True])
-@settings(max_examples=HISTORIES)
+@settings(max_examples=histories(6))
 @given(steps=STEPS, seed=st.integers(0, 2**32))
 def test_changes_are_the_difference_of_snapshots(
     kind: str, is_global: bool, steps: list[str], seed: int
@@ -59,7 +60,7 @@ def check_all_windows(followed: Followed) -> None:
                 found = table.changes(since=since, **asked)
             except SnapshotCleaned as error:
                 assert since not in kept
-                oldest = error.oldest
+                oldest = error.oldest_readable_instant
                 table.changes(since=oldest or "none", deletes=True)
                 continue
             assert changes_in(found) == expected_changes(old, new), (since, until)

@@ -53,6 +53,7 @@ def test_as_of_each_commit(name: str, unpack: Unpack) -> None:
         assert rows_of(ours) == wheel_rows(path, as_of=instant.requested_time), instant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", fixture_tables())
 def test_columns_and_filters_agree_with_arrow_on_all_rows(name: str, unpack: Unpack) -> None:
     table = hoodoo.open_table(str(unpack(name)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +10,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.histories import histories
 from support.wheel import rows_of, wheel_rows
 
 import hoodoo
-from hoodoo.table.snapshot import take_snapshot
+from hoodoo.read.snapshot import take_snapshot
 
-HISTORIES = int(os.environ.get("HOODOO_MODEL_HISTORIES", "20"))
+pytestmark = pytest.mark.slow
+
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])
 Key = tuple[int, str]
 Row = tuple[int, int]  # ts, v
@@ -120,7 +121,7 @@ def data(table: pa.Table) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("by_event", [True, False])
-@settings(max_examples=HISTORIES)
+@settings(max_examples=histories(8))
 @given(
     steps=st.lists(STEPS, min_size=2, max_size=6), log_format=st.sampled_from(["parquet", "avro"])
 )

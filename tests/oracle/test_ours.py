@@ -13,6 +13,8 @@ from support.wheel import rows_of, wheel_rows
 
 import hoodoo
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = pa.schema(
     [("id", pa.string()), ("city", pa.string()), ("ts", pa.int64()), ("v", pa.float64())]
 )

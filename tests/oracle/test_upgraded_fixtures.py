@@ -16,12 +16,12 @@ from support.fixtures import fixture_tables
 from support.wheel import rows_of, wheel_rows
 
 import hoodoo
-from hoodoo.env import Env
-from hoodoo.errors import Unsupported
-from hoodoo.inspect.metadata_listing import compare_listings
+from hoodoo.errors import UnsupportedFeature
+from hoodoo.inspect.doctor import compare_listings
 from hoodoo.model import paths
 from hoodoo.model.metadata_table import WRITABLE_PARTITIONS
-from hoodoo.services.upgrade import upgrade
+from hoodoo.runtime.env import Env
+from hoodoo.services.upgrade.upgrade import upgrade
 from hoodoo.storage.storage import Storage
 from hoodoo.table.ref import open_ref
 
@@ -58,6 +58,7 @@ def test_there_are_old_fixtures(fixtures: Path) -> None:
     assert len(OLD) == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OLD)
 def test_readers_see_the_same_after_an_upgrade(name: str, copy: Unpack) -> None:
     place = copy(name)
@@ -75,6 +76,7 @@ def test_readers_see_the_same_after_an_upgrade(name: str, copy: Unpack) -> None:
     assert not table.upgrade().is_done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OLD)
 def test_an_upgraded_table_is_written(name: str, copy: Unpack) -> None:
     place = copy(name)
@@ -83,7 +85,7 @@ def test_an_upgraded_table_is_written(name: str, copy: Unpack) -> None:
     columns = [field.name for field in table.schema]
     rows = table.to_arrow(columns=columns)
     if any(word in name for word in UNWRITABLE):
-        with pytest.raises(Unsupported):
+        with pytest.raises(UnsupportedFeature):
             table.upsert(rows)
         return
     if not rows.num_rows:

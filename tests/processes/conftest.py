@@ -9,7 +9,7 @@ import pytest
 from support.processes import Children
 from support.servers import or_skip
 
-from hoodoo.testing.zookeeper import ZooKeeperServer, zookeeper
+from hoodoo_testing.servers.zookeeper import ZooKeeperServer, zookeeper
 
 
 @pytest.fixture

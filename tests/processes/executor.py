@@ -17,9 +17,8 @@ from support.processes import spec_of
 
 import hoodoo
 from hoodoo.errors import HoodooError
-from hoodoo.services import rewrite
-
-finalize = rewrite.finalize
+from hoodoo.services.plans import execute
+from hoodoo.write.files.finalize import finalize
 
 
 def pause_and_finalize(*args: Any, **given: Any) -> Any:
@@ -32,7 +31,7 @@ def main() -> None:
     """Execute the plan, and tell what came of it."""
     journal, spec = spec_of(sys.argv[1:])
     if spec.get("pauses"):
-        rewrite.finalize = pause_and_finalize
+        execute.finalize = pause_and_finalize  # type: ignore[attr-defined]  # what it imports
     table = hoodoo.open_table(spec["uri"], spec["options"])
     given = {}
     if spec.get("scratch"):
@@ -44,7 +43,12 @@ def main() -> None:
     except HoodooError as error:
         journal.note("refused", error=type(error).__name__, text=str(error))
     else:
-        journal.note("done", was_done=done.was_done, adopted=done.adopted, files=done.stats.files)
+        journal.note(
+            "done",
+            was_done=done.completed_by_other,
+            adopted=done.reused_items,
+            files=done.stats.files,
+        )
 
 
 if __name__ == "__main__":

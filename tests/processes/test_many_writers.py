@@ -11,22 +11,25 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from blocks import SCHEMA, Ledger, check_rows, check_rows_meanwhile
-from soundness import check_sound, recover_wholly
+from processes.blocks import SCHEMA, Ledger, check_rows, check_rows_meanwhile
+from processes.table_checks import check_sound, recover_wholly
 from support.processes import Child, Children
 
 import hoodoo
-from hoodoo.api import Table
-from hoodoo.concurrency.heartbeat import read_heartbeat
-from hoodoo.errors import NotFound
+from hoodoo.api.table import Table
+from hoodoo.concurrency.heartbeats import read_heartbeat
+from hoodoo.errors import ObjectNotFound
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime
 from hoodoo.table.ref import open_ref
-from hoodoo.testing.servers import S3Server
+from hoodoo_testing.servers.object_stores import S3Server
 
+pytestmark = pytest.mark.slow
+
+KINDS = ("cow", "mor")
 WRITERS = 4
-COMMITS = 25
-ACKS_PER_KILL = 10
+COMMITS, COMMITS_AT_NIGHT = 8, 25
+ACKS_PER_KILL = 5
 DEADLINE_S = 180
 SCRIPT = Path(__file__).with_name("writer.py")
 OPTIONS: Mapping[str, object] = {
@@ -41,8 +44,11 @@ OPTIONS: Mapping[str, object] = {
 class Crew:
     """The writers: for each, the process that is at it now, and those that were killed before."""
 
-    def __init__(self, children: Children, uri: str, options: Mapping[str, object]) -> None:
+    def __init__(
+        self, children: Children, uri: str, options: Mapping[str, object], commits: int
+    ) -> None:
         self._children = children
+        self._commits = commits
         self._spec = {"uri": uri, "options": dict(options)}
         self._ref = open_ref(uri, options)
         self._incarnations: list[list[Child]] = [[] for _ in range(WRITERS)]
@@ -71,7 +77,7 @@ class Crew:
         pid, storage = self._incarnations[writer][-1].pid, self._ref.env.storage
         beats = [entry.path.rpartition("/")[2] for entry in storage.list(paths.HEARTBEATS)]
         for instant in map(InstantTime, beats):
-            with suppress(NotFound):
+            with suppress(ObjectNotFound):
                 beat = read_heartbeat(self._ref.env, instant)
                 if beat is not None and beat.pid == pid:
                     return True
@@ -96,7 +102,7 @@ class Crew:
         ledger = self._ledger(writer)
         progress = {
             "writer": writer,
-            "commits": COMMITS - ledger.acknowledged,
+            "commits": self._commits - ledger.acknowledged,
             "first": ledger.next_number,
             "living": sorted(ledger.living),
         }
@@ -130,19 +136,21 @@ def strike(crew: Crew, victim: int, chance: random.Random) -> bool:
     return True
 
 
-def check(uri: str, options: Mapping[str, object], kind: str, folder: Path, seed: int) -> None:
+def check(
+    uri: str, options: Mapping[str, object], kind: str, folder: Path, *, seed: int, commits: int
+) -> None:
     hoodoo.create_table(
         uri, schema=SCHEMA, record_key="id", partition_by="part", table_type=kind, options=options
     )
     began = time.monotonic()
     with Children(folder) as children:
-        crew = Crew(children, uri, options)
+        crew = Crew(children, uri, options, commits)
         kills = run(crew, random.Random(seed))
         ledgers = crew.ledgers()
     wrote_s = time.monotonic() - began
     recovery_s = recover_wholly(uri, options, within_s=60)
     check_rows(check_sound(uri, options), ledgers)
-    assert [ledger.acknowledged for ledger in ledgers] == [COMMITS] * WRITERS
+    assert [ledger.acknowledged for ledger in ledgers] == [commits] * WRITERS
     assert kills >= WRITERS
     actions = Counter(instant.action for instant in hoodoo.open_table(uri, options).timeline())
     failed = sum((ledger.failed for ledger in ledgers), Counter[str]())
@@ -154,13 +162,20 @@ def check(uri: str, options: Mapping[str, object], kind: str, folder: Path, seed
     )
 
 
-@pytest.mark.parametrize("kind", ["cow", pytest.param("mor", marks=pytest.mark.nightly)])
-def test_nothing_is_lost_on_local_disk(tmp_path: Path, kind: str) -> None:
-    check(str(tmp_path / "table"), OPTIONS, kind, tmp_path, seed=1)
+def few_of(in_ci: str) -> pytest.MarkDecorator:
+    """Few commits to a table of this kind in CI, more to both at night."""
+    night = [pytest.param(kind, COMMITS_AT_NIGHT, marks=pytest.mark.nightly) for kind in KINDS]
+    return pytest.mark.parametrize(("kind", "commits"), [(in_ci, COMMITS), *night])
+
+
+@few_of("cow")
+def test_nothing_is_lost_on_local_disk(tmp_path: Path, kind: str, commits: int) -> None:
+    check(str(tmp_path / "table"), OPTIONS, kind, tmp_path, seed=1, commits=commits)
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.nightly), "mor"])
-def test_nothing_is_lost_on_s3(s3: S3Server, tmp_path: Path, kind: str) -> None:
+@few_of("mor")
+def test_nothing_is_lost_on_s3(s3: S3Server, tmp_path: Path, kind: str, commits: int) -> None:
     options = {**OPTIONS, **s3.options}
-    check(s3.uri(f"{uuid.uuid4()}/table"), options, kind, tmp_path, seed=2)
+    place = s3.uri(f"{uuid.uuid4()}/table")
+    check(place, options, kind, tmp_path, seed=2, commits=commits)

@@ -41,7 +41,7 @@ def each(in_ci: str, services: list[str] = SERVICES) -> list[Any]:
 
 ON = [False, pytest.param(True, marks=[pytest.mark.spark, pytest.mark.nightly])]
 
-pytestmark = pytest.mark.parametrize("on_spark", ON, ids=["local", "spark"])
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("on_spark", ON, ids=["local", "spark"])]
 
 
 class Plan:

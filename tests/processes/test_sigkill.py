@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from blocks import SCHEMA, Ledger, check_rows, rows_of
-from soundness import check_sound, recover_wholly
+from processes.blocks import SCHEMA, Ledger, check_rows, rows_of
+from processes.table_checks import check_sound, recover_wholly
 from support.processes import Children, Journal
 
 import hoodoo
 from hoodoo.model.instant import Action
 from hoodoo.table.ref import open_ref
 
-KILLS, KILLS_AT_NIGHT = 20, 40
+pytestmark = pytest.mark.slow
+
+KILLS, KILLS_AT_NIGHT = 12, 40
 DEADLINE_S = 60
 SCRIPT = Path(__file__).with_name("victim.py")
 RECOVERY: Mapping[str, object] = {

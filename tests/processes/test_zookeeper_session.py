@@ -11,20 +11,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from blocks import SCHEMA, Ledger, check_rows, rows_of
-from soundness import check_sound, recover_wholly
+from processes.blocks import SCHEMA, Ledger, check_rows, rows_of
+from processes.table_checks import check_sound, recover_wholly
 from support.processes import Child, Children, until
 from support.writer_machines import COMPLETED
 
 import hoodoo
-from hoodoo.concurrency.liveness import take_pulses
-from hoodoo.concurrency.lock_protocol import Lock
-from hoodoo.concurrency.locks import make_lock
+from hoodoo.concurrency.heartbeats import load_writer_statuses
+from hoodoo.concurrency.locks.lock import Lock
+from hoodoo.concurrency.locks.table_lock import make_lock
 from hoodoo.errors import LockTimeout
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.testing.zookeeper import ZooKeeperServer
+from hoodoo_testing.servers.zookeeper import ZooKeeperServer
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 DEADLINE_S = 60
 Write = tuple[int, str, int]
@@ -83,7 +83,7 @@ class Table:
         (instant,) = self.ref.load_timeline().pending
 
         def is_dead() -> bool:
-            return take_pulses(self.ref, [instant])[instant.requested_time].is_dead
+            return load_writer_statuses(self.ref, [instant])[instant.requested_time].is_dead
 
         until("it counts as dead", is_dead, within_s=DEADLINE_S, every_s=0.1)
 
@@ -108,7 +108,8 @@ def table(
         yield Table(tmp_path / "trips", zookeeper_server, children, kind)
 
 
-BOTH = pytest.mark.parametrize("table", ["cow", "mor"], indirect=True)
+NIGHT = pytest.mark.nightly
+BOTH = pytest.mark.parametrize("table", ["cow", pytest.param("mor", marks=NIGHT)], indirect=True)
 
 
 def _is_free(lock: Lock) -> bool:
@@ -143,13 +144,13 @@ def test_lost_before_the_head_the_writer_looks_again(table: Table, misses: int) 
     ("table", "block", "misses"),
     [
         ("cow", ONE, SHORT),
-        ("cow", OTHER, LONG),
-        ("mor", ONE, LONG),
-        ("mor", OTHER, SHORT),
-        pytest.param("cow", ONE, LONG, marks=pytest.mark.nightly),
-        pytest.param("cow", OTHER, SHORT, marks=pytest.mark.nightly),
-        pytest.param("mor", ONE, SHORT, marks=pytest.mark.nightly),
-        pytest.param("mor", OTHER, LONG, marks=pytest.mark.nightly),
+        ("mor", OTHER, LONG),
+        pytest.param("cow", OTHER, LONG, marks=NIGHT),
+        pytest.param("mor", ONE, LONG, marks=NIGHT),
+        pytest.param("mor", OTHER, SHORT, marks=NIGHT),
+        pytest.param("cow", ONE, LONG, marks=NIGHT),
+        pytest.param("cow", OTHER, SHORT, marks=NIGHT),
+        pytest.param("mor", ONE, SHORT, marks=NIGHT),
     ],
     indirect=["table"],
 )
@@ -183,7 +184,7 @@ def test_lost_while_another_is_about_to_complete_one_of_them_commits(table: Tabl
     table.check(paused, other)
 
 
-@pytest.mark.parametrize("misses", [LONG, SHORT])
+@pytest.mark.parametrize("misses", [pytest.param(LONG, marks=NIGHT), SHORT])
 def test_lost_after_the_completed_file_the_commit_stands(table: Table, misses: int) -> None:
     """Others build on its commit, and take away what is left of it, before it knows of it."""
     paused = table.paused(AFTER_COMPLETED, misses)

@@ -21,13 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from processes.writer import write
 from support.processes import Journal, be_mortal, spec_of
-from writer import write
 
-from hoodoo.api import Table
-from hoodoo.engine.local import LocalEngine
-from hoodoo.env import Env
+from hoodoo.api.table import Table
 from hoodoo.errors import HoodooError
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.runtime.env import Env
 from hoodoo.storage.storage import ObjectInfo, Storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from blocks import Block, keys_of, rows_of
+from processes.blocks import Block, keys_of, rows_of
 from support.processes import Journal, spec_of
 
 import hoodoo

@@ -11,14 +11,14 @@ from support.writer_machines import Fleet, Machine, rows
 from hoodoo.errors import HeartbeatLost
 from hoodoo.model import paths
 from hoodoo.model.instant import Instant
-from hoodoo.timeline.load import instant_path
+from hoodoo.table.timeline import instant_path
 
 MARKER = r"\.temp/"
 
 
 def by_apache_hudi(south: Machine, instant: Instant) -> None:
     """Apache Hudi leaves no claim and no note, and sees no marker yet."""
-    timeline = south.ref.properties.timeline
+    timeline = south.ref.properties.timeline_paths
     requested = instant_path(timeline, instant).replace(".inflight", ".commit.requested")
     for path in (instant_path(timeline, instant), requested):
         south.storage.delete(path)
@@ -44,7 +44,7 @@ def test_no_file_is_left_of_a_write_rolled_back_by_another(
             undone.append(instant)
             roll_back(south, instant)
 
-    north.storage._before = roll_back_once
+    north.storage.before(roll_back_once)
     with pytest.raises(HeartbeatLost, match="rolled back"):
         north.table.upsert(rows(k1=2))
     assert undone

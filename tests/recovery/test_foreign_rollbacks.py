@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from support.writer_machines import EXPIRY_S, Fleet, PowerCut, cut_power_at, rows
 
-from hoodoo.format import timeline as codec
+from hoodoo.format.timeline import instant_files as codec
 from hoodoo.model.commit import InstantInfo
 from hoodoo.model.instant import Action, Instant, InstantTime, State
 from hoodoo.model.paths import PartitionPath
-from hoodoo.model.plan import RollbackPlan, RollbackRequest
-from hoodoo.timeline.load import instant_path
+from hoodoo.model.plans import RollbackPlan, RollbackRequest
+from hoodoo.table.timeline import instant_path
 
 
 def request_rollback(fleet: Fleet, commit: Instant) -> Instant:
@@ -38,7 +38,7 @@ def request_rollback(fleet: Fleet, commit: Instant) -> Instant:
 
 
 def path_of(fleet: Fleet, instant: Instant) -> str:
-    return instant_path(fleet.machine("look").ref.properties.timeline, instant)
+    return instant_path(fleet.machine("look").ref.properties.timeline_paths, instant)
 
 
 def commit_rows(fleet: Fleet, part: str, **values: int) -> Instant:
@@ -61,7 +61,7 @@ def test_nothing_of_a_completed_instant_is_deleted(state: State) -> None:
     for _ in range(2):
         recovered = south.table.recover()
         assert not recovered.rolled_back
-        (left,) = recovered.left
+        (left,) = recovered.left_pending
         assert left.instant.requested_time == rollback.requested_time
         assert f"hoodoo rollback TABLE {rollback.requested_time}" in left.reason
         assert south.rows() == {"k1": 1}
@@ -71,7 +71,7 @@ def test_nothing_of_a_completed_instant_is_deleted(state: State) -> None:
     assert dropped.files == ()
     assert dropped.is_dropped
     assert not south.ref.load_timeline().pending
-    assert not south.table.recover().left
+    assert not south.table.recover().left_pending
     assert south.rows() == {"k1": 1, "k2": 2}
 
 

@@ -11,20 +11,18 @@ from pathlib import Path
 import pytest
 from support.writer_machines import EXPIRY_S, Fleet, Machine, PowerCut, rows
 
-from hoodoo.api import Table
-from hoodoo.concurrency.liveness import Pulse
-from hoodoo.engine.local import LocalEngine
-from hoodoo.format import json_object
+from hoodoo.api.table import Table
+from hoodoo.concurrency.heartbeats import WriterStatus
+from hoodoo.concurrency.transactions.head import read_content
+from hoodoo.format import json_files
 from hoodoo.model import paths
-from hoodoo.model.attempt import HeartbeatBody
-from hoodoo.model.decision import Decision, DecisionKind
+from hoodoo.model.coordination import Decision, DecisionKind, HeartbeatBody
 from hoodoo.model.instant import Action, Instant, InstantTime, State
-from hoodoo.model.plan_terms import PlanTerms
-from hoodoo.recovery.ending import NO_PLAN, PlanFacts
-from hoodoo.recovery.recover import Recovered
-from hoodoo.recovery.verdict import judge
+from hoodoo.model.plans import PlanTerms
+from hoodoo.recovery.recover import RecoverResult, judge_instant
+from hoodoo.recovery.rollback import NO_PLAN, PlanState
+from hoodoo.runtime.engine import LocalEngine
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.timeline.head import read_content
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocol"
 CHANGES = ("create", "put", "replace", "delete", "open_write")
@@ -105,7 +103,7 @@ def fleet() -> Fleet:
     return made
 
 
-def recovered(fleet: Fleet, known: set[str]) -> tuple[Recovered, set[str]]:
+def recovered(fleet: Fleet, known: set[str]) -> tuple[RecoverResult, set[str]]:
     """What the next recover does, and the instants that are completed then."""
     east = fleet.machine("east")
     done = east.table.recover()
@@ -190,20 +188,20 @@ def test_verdicts_agree_with_the_docs() -> None:
     by_action = {name: row[1:] for row in told for name in re.findall("`(.*?)`", row[0])[:3]}
     by_action["replacecommit"] = told[0][1:]  # it is in two rows
     assert set(by_action) == {action.value for action in Action}
-    alive, dead = Pulse(0, 1), Pulse(2, 1)
-    persistent = PlanFacts(PlanTerms(), b"", None)
+    alive, dead = WriterStatus(0, 1), WriterStatus(2, 1)
+    persistent = PlanState(PlanTerms(), b"", None)
     services = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING)
     plans = dict.fromkeys(services, persistent)
     for action in Action:
         instant = Instant(T, action, State.INFLIGHT)
         for pulse, expected in zip((alive, dead), by_action[action.value], strict=True):
-            verdict = judge(instant, pulse, plan=plans.get(action, NO_PLAN))
+            verdict = judge_instant(instant, pulse, plan=plans.get(action, NO_PLAN))
             assert verdict.fate.value == expected, action
-        assert judge(instant, dead, rolled_back_by=R).fate.value == "leave"
-        moot = judge(instant, dead, undoes=R)
+        assert judge_instant(instant, dead, rolled_back_by=R).fate.value == "leave"
+        moot = judge_instant(instant, dead, undoes=R)
         assert moot.fate.value == "leave"
     plan = Instant(T, Action.REPLACE_COMMIT, State.INFLIGHT)
-    assert judge(plan, dead, plan=persistent).fate.value == "leave"
+    assert judge_instant(plan, dead, plan=persistent).fate.value == "leave"
 
 
 def json_example(page: str) -> str:
@@ -224,10 +222,10 @@ def plain_paths(decision: Decision) -> list[str]:
 
 def test_head_agrees_with_the_docs() -> None:
     text, world = json_example("commit.md"), fleet()
-    told = json_object.decode(text.encode(), Decision)
-    assert json.loads(json_object.encode(told)) == json.loads(text)
+    told = json_files.decode(text.encode(), Decision)
+    assert json.loads(json_files.encode(told)) == json.loads(text)
     assert read_content(world.store, told) == b"Obj\x01"
-    found = json_object.decode(world.store.read(paths.HEAD), Decision)
+    found = json_files.decode(world.store.read(paths.HEAD), Decision)
     assert (told.kind, plain_paths(told)) == (found.kind, plain_paths(found))
 
 
@@ -243,6 +241,6 @@ def test_decision_fields_and_kinds_agree_with_the_docs() -> None:
 
 def test_heartbeat_body_agrees_with_the_docs() -> None:
     text = json_example("heartbeats.md")
-    beat = json_object.decode(text.encode(), HeartbeatBody)
-    assert json.loads(json_object.encode(beat)) == json.loads(text)
+    beat = json_files.decode(text.encode(), HeartbeatBody)
+    assert json.loads(json_files.encode(beat)) == json.loads(text)
     assert str(beat) in (PAGES / "heartbeats.md").read_text()

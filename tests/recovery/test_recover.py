@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.interruptions import act_once_at
 from support.writer_machines import (
     COMPLETED,
     EXPIRY_S,
@@ -19,23 +20,23 @@ from support.writer_machines import (
     rows,
 )
 
-from hoodoo.api import Table
+from hoodoo.api.table import Table
 from hoodoo.errors import (
     AlreadyCommitted,
     InputError,
     StorageError,
-    Unsupported,
+    UnsupportedFeature,
     WriteConflict,
     WriterAlive,
 )
-from hoodoo.format import timeline as codec
+from hoodoo.format.timeline import instant_files as codec
 from hoodoo.model import paths
 from hoodoo.model.commit import RollbackMetadata
 from hoodoo.model.instant import Action, InstantTime, State
-from hoodoo.model.plan import RollbackPlan
-from hoodoo.recovery.verdict import Fate
+from hoodoo.model.plans import RollbackPlan
+from hoodoo.recovery.recover import RecoveryAction
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.timeline.load import read_metadata
+from hoodoo.table.timeline import read_metadata
 
 TABLE_TYPES = pytest.mark.parametrize("table_type", ["cow", "mor"])
 
@@ -65,7 +66,7 @@ def rolled_back_write(fleet: Fleet) -> tuple[Machine, list[str], str, bytes]:
 
 
 @TABLE_TYPES
-def test_a_dead_write_is_undone_and_nothing_of_it_is_left(table_type: str) -> None:
+def test_dead_write_is_rolled_back_without_leftovers(table_type: str) -> None:
     fleet = Fleet(table_type)
     south = fleet.machine("south")
     south.table.insert(rows(k1=1))
@@ -95,13 +96,13 @@ def test_rollback_instant_looks_like_one_of_apache_hudi(rollback_fixture) -> Non
     south.table.insert(rows(k0=0))
     instant = dead_write(fleet)
     (done,) = south.table.recover().rolled_back
-    active = south.ref.properties.timeline.active
+    active = south.ref.properties.timeline_paths.active
     theirs_plan, theirs = rollback_fixture
     rollback = south.ref.load_timeline().find(done.rollback)
     assert rollback is not None
     requested = replace(rollback, state=State.REQUESTED)
-    ours_plan = read_metadata(south.ref.env, south.ref.properties.timeline, requested)
-    ours = read_metadata(south.ref.env, south.ref.properties.timeline, rollback)
+    ours_plan = read_metadata(south.ref.env, south.ref.properties.timeline_paths, requested)
+    ours = read_metadata(south.ref.env, south.ref.properties.timeline_paths, rollback)
     assert isinstance(ours_plan, RollbackPlan)
     assert isinstance(ours, RollbackMetadata)
     assert fleet.store.read(f"{active}/{done.rollback}.rollback.inflight") == b""
@@ -148,8 +149,8 @@ def test_live_write_is_left_alone_with_a_reason() -> None:
     north, south = fleet.machine("north"), fleet.machine("south")
     attempt = begin_commit(north)
     fleet.world.pass_time(5 * EXPIRY_S)
-    (left,) = south.table.recover().left
-    assert left.fate is Fate.LEAVE
+    (left,) = south.table.recover().left_pending
+    assert left.fate is RecoveryAction.LEAVE
     assert "alive: test app on north" in left.reason
     attempt.heartbeat.check()
 
@@ -186,14 +187,12 @@ def test_a_write_that_fails_rolls_itself_back_at_once() -> None:
     south.table.insert(rows(k1=1))
     before = None
 
-    def meanwhile(verb: str, path: str) -> None:
+    def meanwhile() -> None:
         nonlocal before
-        if verb == "create" and path.endswith(".marker.MERGE"):
-            north.storage._before = lambda verb, path: None
-            south.table.upsert(rows(k1=2))
-            before = fleet.data_files()
+        south.table.upsert(rows(k1=2))
+        before = fleet.data_files()
 
-    north.storage._before = meanwhile
+    act_once_at(north, "create", r"\.marker\.MERGE$", meanwhile)
     with pytest.raises(WriteConflict):
         north.table.upsert(rows(k1=3))
     assert fleet.data_files() == before
@@ -207,7 +206,7 @@ def test_a_write_that_died_after_its_decision_is_committed() -> None:
     instant = dead_write(fleet, "create", COMPLETED)  # after the head, before the completed file
     recovered = south.table.recover()
     assert not recovered.rolled_back
-    assert not recovered.left
+    assert not recovered.left_pending
     found = south.ref.load_timeline().find(instant)
     assert found is not None
     assert found.is_completed
@@ -269,7 +268,7 @@ def test_files_that_appear_after_a_rollback_are_swept() -> None:
     assert south.table.recover().swept.data_files == (stray,)
     fleet.world.pass_time(2 * EXPIRY_S + 1)
     south.table.recover()
-    for directory in (paths.SWEEPS, paths.STAGED, paths.PROBES, paths.HEARTBEATS):
+    for directory in (paths.SWEEPS, paths.STAGING, paths.PROBES, paths.HEARTBEATS):
         assert not list(fleet.store.list(directory)), directory
 
 
@@ -301,7 +300,7 @@ def test_manual_rollback_that_fails_stops_its_heartbeat() -> None:
         if verb == "delete" and path.endswith(".parquet"):
             raise StorageError(path, "no permission")
 
-    south.storage._before = refuse
+    south.storage.before(refuse)
     with pytest.raises(StorageError, match="no permission"):
         south.table.rollback(instant)
     assert south.clock.timers
@@ -312,8 +311,8 @@ def test_manual_rollback_that_fails_stops_its_heartbeat() -> None:
 def test_manual_rollback_refuses_other_actions(action: str) -> None:
     fleet = Fleet()
     south = fleet.machine("south")
-    path = f"{south.ref.properties.timeline.active}/20200101000000000.{action}.requested"
+    path = f"{south.ref.properties.timeline_paths.active}/20200101000000000.{action}.requested"
     fleet.store.create(path, b"")
-    with pytest.raises(Unsupported, match=f"a {action} is not rolled back"):
+    with pytest.raises(UnsupportedFeature, match=f"a {action} is not rolled back"):
         south.table.rollback("20200101000000000", force=True)
     assert fleet.store.exists(path)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from arrow_rows import TABLES
 from hypothesis import given, settings
+from support.arrow_rows import TABLES
 
 from hoodoo.errors import SchemaMismatch
 from hoodoo.rows.conform import conform, evolve

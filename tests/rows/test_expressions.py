@@ -88,7 +88,7 @@ def test_values_are_those_of_sql(text: str, expected: list[Any]) -> None:
         ("1 / 0", "divide by zero"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, message: str) -> None:
+def test_invalid_expression_raises_input_error_with_position(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         values(text)
 

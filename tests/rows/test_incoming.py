@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -79,7 +80,8 @@ def test_an_index_of_pandas_is_a_column_if_it_has_a_name(index: pd.Index, names:
     assert rows.column_names == names
     if "k" in names:
         assert rows["k"].to_pylist() == list(index.get_level_values("k"))
-    assert schema_to_arrow(frame).names == names
+    schema: Any = schema_to_arrow(frame)
+    assert schema.names == names
 
 
 def test_a_pandas_column_that_is_named_like_an_index_stays() -> None:
@@ -180,7 +182,7 @@ def test_rows_that_are_none_are_refused_in_plain_words(rows: object, reason: str
 
 @pytest.mark.parametrize("keys", [[1, 2], pl.Series([1, 2]), pd.Series([1, 2]), pa.array([1, 2])])
 def test_keys_to_delete_may_be_a_column(keys: object) -> None:
-    given = keys_to_arrow(keys, SCHEMA)
+    given: Any = keys_to_arrow(keys, SCHEMA)
     assert (given if isinstance(given, list) else given.to_pylist()) == [1, 2]
 
 
@@ -188,7 +190,8 @@ def test_dicts_of_keys_to_delete_must_have_the_same_columns() -> None:
     rows = [{"id": 1, "city": "sf"}, {"id": 2}]
     with pytest.raises(InputError, match="row 1 has others"):
         keys_to_arrow(rows, SCHEMA)
-    assert keys_to_arrow(rows[:1], SCHEMA).to_pylist() == rows[:1]
+    given: Any = keys_to_arrow(rows[:1], SCHEMA)
+    assert given.to_pylist() == rows[:1]
 
 
 def test_no_rows_in_a_list_are_no_rows_of_the_table() -> None:
@@ -196,7 +199,8 @@ def test_no_rows_in_a_list_are_no_rows_of_the_table() -> None:
 
 
 def test_a_frame_tells_the_schema_of_a_new_table() -> None:
-    schema = schema_to_arrow(pl.DataFrame({"id": [1], "t": [time(1)]}))
+    schema: Any = schema_to_arrow(pl.DataFrame({"id": [1], "t": [time(1)]}))
     assert (schema.names, schema.field("t").type) == (["id", "t"], pa.time64("us"))
-    assert schema_to_arrow(pa.schema([("t", pa.timestamp("ns"))])).field(0).type.unit == "us"
+    finer: Any = schema_to_arrow(pa.schema([("t", pa.timestamp("ns"))]))
+    assert finer.field(0).type.unit == "us"
     assert schema_to_arrow("avro") == "avro"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hoodoo.errors import ConfigError
 from hoodoo.model.merge import DeleteFlag, MergeMode, MergeRule
-from hoodoo.rows import merge
+from hoodoo.rows import arrays, merge
 
 EVENT = MergeRule(MergeMode.EVENT_TIME_ORDERING, ("ts",))
 COMMIT = MergeRule(MergeMode.COMMIT_TIME_ORDERING)
@@ -75,7 +75,7 @@ def table(records: list[Record]) -> pa.Table:
 def changes(records: list[Record], rule: MergeRule) -> merge.Changes:
     rows = table(records)
     if records and records[0].delete:
-        return merge.deletes(rows["id"], SCHEMA, rule, [merge.one_array(rows["ts"])])
+        return merge.deletes(rows["id"], SCHEMA, rule, [arrays.one_array(rows["ts"])])
     return merge.upserts(rows, rows["id"], rule)
 
 
@@ -133,9 +133,9 @@ def test_rows_flagged_as_deleted_delete() -> None:
 def test_rows_delete_whose_column_has_the_text_of_the_flag(values: list[Any], text: str) -> None:
     rule = replace(COMMIT, delete_flag=DeleteFlag("op.kind", text))
     rows = pa.table({"id": ["a", "b", "c", "d"], "op": [{"kind": value} for value in values]})
-    assert merge.upserts(rows, rows["id"], rule).deleted.tolist() == [True, False, False, False]
+    assert merge.upserts(rows, rows["id"], rule).is_delete.tolist() == [True, False, False, False]
     without = rows.select(["id"])
-    assert not merge.upserts(without, rows["id"], rule).deleted.any()
+    assert not merge.upserts(without, rows["id"], rule).is_delete.any()
 
 
 def test_a_flag_of_a_type_that_has_several_spellings_is_refused() -> None:
@@ -153,7 +153,7 @@ def test_two_ordering_fields_compare_in_turn() -> None:
 
 
 def test_ranks_put_nulls_first_and_ties_together() -> None:
-    ranks = merge.dense_ranks([pa.array([3, None, 1, 3])])
+    ranks = arrays.dense_ranks([pa.array([3, None, 1, 3])])
     assert ranks.tolist() == [2, 0, 1, 2]
 
 
@@ -167,7 +167,7 @@ def test_rows_compare_by_columns_in_turn_with_nulls_smallest(
         return [-1 if value is None else value for value in values]
 
     expected = [key(pair[:2]) > key(pair[2:]) for pair in pairs]
-    assert merge.are_greater(columns[:2], columns[2:]).tolist() == expected
+    assert arrays.are_greater(columns[:2], columns[2:]).tolist() == expected
 
 
 KINDS = {
@@ -196,4 +196,4 @@ def test_values_are_put_where_they_belong(kind: str, data: st.DataObject) -> Non
     for position, value in zip(positions, new, strict=True):
         expected[position] = value
     at = np.array(positions, np.int64)
-    assert merge.put(column, at, pa.array(new, plain)).to_pylist() == expected
+    assert arrays.put(column, at, pa.array(new, plain)).to_pylist() == expected

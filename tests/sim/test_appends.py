@@ -6,31 +6,40 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.simulations import SEEDS, Record, explore, explore_seeds, find_violation
+from support.simulations import (
+    SEEDS,
+    Record,
+    explore_faults,
+    explore_seeds,
+    find_violation,
+    share_of_faults,
+)
 
-from hoodoo.concurrency import resume as resuming
-from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
-from hoodoo.testing.sim.faults import Fault, Kind
-from hoodoo.testing.sim.scenarios import appends
+from hoodoo.concurrency import heartbeats as resuming
+from hoodoo.concurrency.heartbeats import Heartbeat
+from hoodoo_testing.simulator.scenarios import appends
+from hoodoo_testing.simulator.search.explore import POINTS, by_seed
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind
+
+pytestmark = pytest.mark.slow
 
 Patch = pytest.MonkeyPatch
 
-LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+LATE = (Fault(FaultKind.CRASH_IN_FLIGHT, 3_000), Fault(FaultKind.STRAGGLER, 3_000))
 
 
 @pytest.mark.parametrize("scenario", appends.SCENARIOS, ids=lambda scenario: scenario.name)
 def test_invariants_hold_by_seed(scenario: type[appends.Append], record_property: Record) -> None:
-    explore_seeds(record_property, scenario, seeds=SEEDS // 3)
+    explore_seeds(record_property, scenario, seeds=SEEDS // 2)
 
 
+@share_of_faults(5)
 @pytest.mark.parametrize("actor", ["planner", "e1", "committer"])
 def test_invariants_hold_with_a_fault_at_every_operation(
-    actor: str, record_property: Record
+    actor: str, step: int, record_property: Record
 ) -> None:
-    outcomes = by_faults(appends.Append, actor, faults=(*POINTS, *LATE))
-    found = explore(record_property, f"append, faults of {actor}", outcomes)
-    assert found.is_complete
-    assert found.runs > 30
+    found = explore_faults(record_property, appends.Append, actor, (*POINTS, *LATE), step)
+    assert found.runs > 30 // step
 
 
 # -- mutants ----------------------------------------------------------------------------------
@@ -38,9 +47,8 @@ def test_invariants_hold_with_a_fault_at_every_operation(
 
 def nobody_beats(patch: Patch) -> None:
     """Tasks do not keep the write alive."""
-    beating = resuming.Heartbeat
 
-    class Silent(beating):  # type: ignore[misc, valid-type]  # a class by another name
+    class Silent(Heartbeat):
         def start(self) -> None:
             pass
 

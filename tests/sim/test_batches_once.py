@@ -6,31 +6,37 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from support.simulations import SEEDS, Record, explore, explore_seeds, find_violation
+from support.simulations import (
+    Record,
+    explore_faults,
+    explore_seeds,
+    find_violation,
+    share_of_faults,
+)
 
-from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
-from hoodoo.testing.sim.faults import Fault, Kind
-from hoodoo.testing.sim.scenarios import batches
-from hoodoo.timeline.batches import encode_batches
-from hoodoo.write.batch_guard import BatchGuard
+from hoodoo.write.commit.batches import BatchGuard, encode_batches
+from hoodoo_testing.simulator.scenarios import commits
+from hoodoo_testing.simulator.search.explore import POINTS, by_seed
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind
 
-LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+pytestmark = pytest.mark.slow
+
+LATE = (Fault(FaultKind.CRASH_IN_FLIGHT, 3_000), Fault(FaultKind.STRAGGLER, 3_000))
 
 
-@pytest.mark.parametrize("scenario", batches.SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", commits._BATCHES, ids=lambda scenario: scenario.name)
 def test_a_batch_is_committed_once_by_seed(
-    scenario: type[batches.SameBatch], record_property: Record
+    scenario: type[commits.SameBatch], record_property: Record
 ) -> None:
-    explore_seeds(record_property, scenario, seeds=SEEDS)
+    explore_seeds(record_property, scenario)
 
 
+@share_of_faults(7)
 def test_a_batch_is_committed_once_with_a_fault_at_every_operation(
-    record_property: Record,
+    step: int, record_property: Record
 ) -> None:
-    outcomes = by_faults(batches.SameBatch, "w1", faults=(*POINTS, *LATE))
-    found = explore(record_property, "same-batch, faults of w1", outcomes)
-    assert found.is_complete
-    assert found.runs > 50
+    found = explore_faults(record_property, commits.SameBatch, "w1", (*POINTS, *LATE), step)
+    assert found.runs > 50 // step
 
 
 def test_a_guard_that_does_not_look_in_the_gate_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,4 +44,4 @@ def test_a_guard_that_does_not_look_in_the_gate_is_found(monkeypatch: pytest.Mon
         return encode_batches({"app": 1})
 
     monkeypatch.setattr(BatchGuard, "refuse_committed", trust)
-    find_violation("the gate does not look", by_seed(batches.SameBatch, range(200)))
+    find_violation("the gate does not look", by_seed(commits.SameBatch, range(200)))

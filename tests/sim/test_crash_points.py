@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import pytest
-from support.simulations import Record, explore
+from support.simulations import Record, explore_faults, share_of_faults
 
-from hoodoo.testing.sim.explore import POINTS, by_faults
-from hoodoo.testing.sim.faults import Fault, Kind
-from hoodoo.testing.sim.scenarios import commits
-from hoodoo.testing.sim.tables import TableScenario
+from hoodoo_testing.simulator.actors.tables import TableScenario
+from hoodoo_testing.simulator.scenarios import commits
+from hoodoo_testing.simulator.search.explore import POINTS
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind
+
+pytestmark = pytest.mark.slow
 
 # Requests that land a while after their sender died, or was told nothing.
-LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+LATE = (Fault(FaultKind.CRASH_IN_FLIGHT, 3_000), Fault(FaultKind.STRAGGLER, 3_000))
 
 
+def test_invariants_hold_with_a_fault_at_every_operation_of_an_upsert(
+    record_property: Record,
+) -> None:
+    """The protocol of every write: CI, too, has it whole."""
+    found = explore_faults(record_property, commits.Upsert, "w", (*POINTS, *LATE), step=1)
+    assert found.runs > 90
+
+
+@share_of_faults(7)
 @pytest.mark.parametrize(
     ("scenario", "actor"),
     [
         (commits.Insert, "w"),
-        (commits.Upsert, "w"),
         (commits.UpsertMor, "w"),
         (commits.UpsertBatched, "w"),
         (commits.UpsertFileLock, "w"),
@@ -27,9 +37,7 @@ LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
     ],
 )
 def test_invariants_hold_with_a_fault_at_every_operation(
-    scenario: type[TableScenario], actor: str, record_property: Record
+    scenario: type[TableScenario], actor: str, step: int, record_property: Record
 ) -> None:
-    outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
-    found = explore(record_property, f"{scenario.name}, faults at every operation", outcomes)
-    assert found.is_complete
-    assert found.runs > 90
+    found = explore_faults(record_property, scenario, actor, (*POINTS, *LATE), step)
+    assert found.runs > 90 // step

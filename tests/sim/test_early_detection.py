@@ -4,31 +4,52 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.simulations import Record, explore, explore_seeds, find_violation
 
-from hoodoo.concurrency import early as detection
-from hoodoo.concurrency.peer_markers import Wanted
-from hoodoo.concurrency.peers import Peer
-from hoodoo.testing.sim.explore import by_seed
-from hoodoo.testing.sim.preemptions import by_preemptions
-from hoodoo.testing.sim.scenarios import early
-from hoodoo.testing.sim.seeded import Chances
+from hoodoo.concurrency.conflicts import early_detection as detection
+from hoodoo.concurrency.conflicts.announced_files import MarkerFilter
+from hoodoo.concurrency.conflicts.rules import STRATEGIES as CONFLICT_STRATEGIES
+from hoodoo.concurrency.conflicts.rules import find_conflicts
+from hoodoo.concurrency.conflicts.writes_in_progress import LiveWrite, load_live_writes
+from hoodoo.config.concurrency import ConflictStrategy, DetectionStrategy
+from hoodoo.model.files import FileGroupId
+from hoodoo_testing.simulator.scenario import RunOutcome
+from hoodoo_testing.simulator.scenarios import early_conflicts
+from hoodoo_testing.simulator.search.explore import by_preemptions, by_seed
+from hoodoo_testing.simulator.world.schedule import Chances
+from hoodoo_testing.simulator.world.world import World
 
-SEEDS = 6
-BY_NAME = {scenario.name: scenario for scenario in early.SCENARIOS}
-STRATEGIES = [each.value.replace("_", "-") for each in early.DetectionStrategy]
+pytestmark = pytest.mark.slow
+
+SEEDS = 3
+SCENARIOS: tuple[type[early_conflicts.EarlyScenario], ...] = early_conflicts.SCENARIOS
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+STRATEGIES = [each.value.replace("_", "-") for each in DetectionStrategy]
 
 
-@pytest.mark.parametrize("scenario", early.SCENARIOS, ids=lambda scenario: scenario.name)
+def in_ci(*strategies: str) -> pytest.MarkDecorator:
+    """These strategies in CI, and all at night: `test_invariants_hold_by_seed` runs each in CI."""
+    return pytest.mark.parametrize(
+        "strategy",
+        [
+            pytest.param(each, marks=() if each in strategies else pytest.mark.nightly)
+            for each in STRATEGIES
+        ],
+    )
+
+
+@pytest.mark.parametrize("scenario", early_conflicts.SCENARIOS, ids=lambda scenario: scenario.name)
 def test_invariants_hold_by_seed(
-    scenario: type[early.EarlyScenario], record_property: Record
+    scenario: type[early_conflicts.EarlyScenario], record_property: Record
 ) -> None:
     explore_seeds(record_property, scenario, seeds=SEEDS)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@in_ci("async", "transactional-direct")
 def test_conflicts_are_found_early_in_every_schedule_with_one_preemption(
     strategy: str, record_property: Record
 ) -> None:
@@ -36,11 +57,11 @@ def test_conflicts_are_found_early_in_every_schedule_with_one_preemption(
     scenario = BY_NAME[f"early-two-markers-{strategy}"]
     moments: Counter[str] = Counter()
 
-    def make() -> early.EarlyScenario:
+    def make() -> early_conflicts.EarlyScenario:
         made = scenario()
         check = made.check
 
-        def counted(world: early.World, outcome: early.Outcome) -> None:
+        def counted(world: World, outcome: RunOutcome) -> None:
             check(world, outcome)
             moments.update("early" if each.is_early else "gate" for each in made.failures)
 
@@ -53,7 +74,7 @@ def test_conflicts_are_found_early_in_every_schedule_with_one_preemption(
     assert moments["early"] >= 0.9 * moments.total() > 0
 
 
-@pytest.mark.parametrize("strategy", ["simple-direct", "async"])
+@in_ci("simple-direct")
 def test_of_two_at_once_one_commits_in_every_schedule_with_one_preemption(
     strategy: str, record_property: Record
 ) -> None:
@@ -73,31 +94,33 @@ def test_of_two_at_once_one_commits_in_schedules_with_two_preemptions(
 
 
 def never_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(detection.Detector, "_look", lambda self: None)
+    patch.setattr(detection.EarlyConflictDetector, "_look", lambda self: None)
 
 
 def look_at_all(patch: pytest.MonkeyPatch) -> None:
-    def find(strategy: object, mine: object, others: object, peers: list[Peer]) -> object:
+    def find(strategy: Any, mine: Any, others: list[Any], peers: list[LiveWrite]) -> object:
         older = [peer.if_completed() for peer in peers]
-        return detection.find_conflicts(strategy, mine, [*others, *older])
+        return find_conflicts(strategy, mine, [*others, *older])
 
-    real = detection.load_peers
+    real = load_live_writes
     patch.setattr(detection, "find_early_conflicts", find)
     patch.setattr(
         detection,
-        "load_peers",
-        lambda ref, now, *, before: real(ref, now, before="9" * 17),
+        "load_live_writes",
+        lambda ref, now, *, before: [
+            write for write in real(ref, now, before="9" * 17) if write.time != before
+        ],
     )
 
 
 def take_any_partition(patch: pytest.MonkeyPatch) -> None:
     def same(group: object) -> object:
-        return detection.FileGroupId("", "")
+        return FileGroupId("", "")
 
-    simple = detection.STRATEGIES[detection.ConflictStrategy.SIMPLE]
-    blurred = detection.replace(simple, same_as=same)
-    patch.setitem(detection.STRATEGIES, detection.ConflictStrategy.SIMPLE, blurred)
-    patch.setattr(Wanted, "select", lambda self, names: [name for name, _, _ in names])
+    simple = CONFLICT_STRATEGIES[ConflictStrategy.SIMPLE]
+    blurred = replace(simple, group_identity=same)
+    patch.setitem(CONFLICT_STRATEGIES, ConflictStrategy.SIMPLE, blurred)
+    patch.setattr(MarkerFilter, "select", lambda self, names: [name for name, _, _ in names])
 
 
 @pytest.mark.parametrize(
@@ -109,7 +132,7 @@ def take_any_partition(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_what_is_left_out_is_found(
+def test_mutants_of_early_detection_are_found(
     scenario: str, mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant(monkeypatch)

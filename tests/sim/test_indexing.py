@@ -8,18 +8,20 @@ from itertools import islice
 import pytest
 from support.simulations import Record, explore, explore_seeds, find_violation
 
-from hoodoo.metadata import recorder
-from hoodoo.model.index_build import IndexBuild
-from hoodoo.services import indexing as builds
-from hoodoo.testing.sim.explore import POINTS, by_faults, fault_points
-from hoodoo.testing.sim.faults import Fault, Kind
-from hoodoo.testing.sim.preemptions import by_preemptions
-from hoodoo.testing.sim.scenario import run
-from hoodoo.testing.sim.scenarios import indexing
-from hoodoo.testing.sim.scenarios.indexing import IndexingScenario
+from hoodoo.metadata_table import recorder
+from hoodoo.model.table import TableProperties
+from hoodoo.services.indexing import build
+from hoodoo.services.indexing.plan import IndexBuild
+from hoodoo_testing.simulator.scenario import run
+from hoodoo_testing.simulator.scenarios import indexing
+from hoodoo_testing.simulator.scenarios.indexing import IndexingScenario
+from hoodoo_testing.simulator.search.explore import POINTS, by_faults, by_preemptions, fault_points
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind
 
-CRASH = (Fault(Kind.CRASH_BEFORE),)
-LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+pytestmark = pytest.mark.slow
+
+CRASH = (Fault(FaultKind.CRASH_BEFORE),)
+LATE = (Fault(FaultKind.CRASH_IN_FLIGHT, 3_000), Fault(FaultKind.STRAGGLER, 3_000))
 IN_CI = 7
 """Of so many operations one is crashed in CI, and all at night."""
 
@@ -98,11 +100,11 @@ Patch = pytest.MonkeyPatch
 def keeps_only_complete_indexes(patch: Patch) -> None:
     """Writers leave partitions out that are being built, and nobody makes up for it."""
 
-    def complete(properties: recorder.TableProperties) -> frozenset[str]:
+    def complete(properties: TableProperties) -> frozenset[str]:
         return frozenset(properties.metadata_partitions)
 
-    patch.setattr(recorder, "recorded_partitions", complete)
-    patch.setattr(builds, "catch_up", lambda *args: None)
+    patch.setattr(recorder, "partitions_to_update", complete)
+    patch.setattr(build, "catch_up", lambda *args: None)
 
 
 def builds_from_all_files(patch: Patch) -> None:

@@ -14,34 +14,34 @@ from typing import Any
 import pytest
 from support.simulations import find_violation
 
-from hoodoo.concurrency import conflict, gate, lease
-from hoodoo.concurrency import transaction as transaction_module
-from hoodoo.concurrency.transaction import transaction
-from hoodoo.env import Env
+from hoodoo.concurrency.conflicts import rules
+from hoodoo.concurrency.locks import lease
+from hoodoo.concurrency.transactions import gate, head, instants
+from hoodoo.concurrency.transactions import transaction as transaction_module
+from hoodoo.concurrency.transactions.transaction import transaction
 from hoodoo.errors import CommitFailed, HeartbeatLost, TimelineError
 from hoodoo.model import paths
 from hoodoo.model.instant import Instant, InstantTime, State, next_time
 from hoodoo.recovery import recover, rollback, sweep
-from hoodoo.recovery.files import load_announced_paths
-from hoodoo.recovery.recover import Recovered
-from hoodoo.recovery.verdict import Verdict
+from hoodoo.recovery.recover import RecoverResult, RecoveryVerdict
+from hoodoo.recovery.strays import delete_files, load_announced_paths
+from hoodoo.runtime.env import Env
 from hoodoo.table.ref import TableRef
-from hoodoo.table.strays import delete_files
-from hoodoo.testing.sim.explore import by_faults, by_seed, search
-from hoodoo.testing.sim.faults import Fault, Kind
-from hoodoo.testing.sim.scenario import Outcome, run
-from hoodoo.testing.sim.scenarios import commits, mixed, overwrites, plans
-from hoodoo.testing.sim.schedule import Script
-from hoodoo.testing.sim.seeded import Chances
-from hoodoo.testing.sim.tables import EXPIRY_MS, LEASE_MS, TableScenario, Write
-from hoodoo.testing.sim.world import Action
-from hoodoo.timeline import head, transitions
-from hoodoo.timeline.load import instant_path
-from hoodoo.timeline.timeline import Timeline
-from hoodoo.write import key_guard
+from hoodoo.table.timeline import Timeline, instant_path
+from hoodoo.write.commit import key_guard
+from hoodoo_testing.simulator.actors.tables import EXPIRY_MS, LEASE_MS, TableScenario, Write
+from hoodoo_testing.simulator.scenario import RunOutcome, run
+from hoodoo_testing.simulator.scenarios import commits, overwrites, plans
+from hoodoo_testing.simulator.scenarios import overwrites as mixed
+from hoodoo_testing.simulator.search.explore import by_faults, by_seed, search
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind
+from hoodoo_testing.simulator.world.schedule import Chances, Script
+from hoodoo_testing.simulator.world.world import ActorAction
+
+pytestmark = pytest.mark.slow
 
 Patch = pytest.MonkeyPatch
-LONG = Fault(Kind.PAUSE, 3 * LEASE_MS)
+LONG = Fault(FaultKind.PAUSE, 3 * LEASE_MS)
 
 
 # -- the gate ---------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def overwrites_the_head(patch: Patch) -> None:
 
 def does_not_help(patch: Patch) -> None:
     """A decision that nobody has carried out is left to whoever took it."""
-    patch.setattr(transaction_module, "is_unfinished", lambda *args: False)
+    patch.setattr(transaction_module, "is_decision_unfinished", lambda *args: False)
 
 
 def trusts_its_clock(patch: Patch) -> None:
@@ -77,7 +77,7 @@ def trusts_its_clock(patch: Patch) -> None:
     def now(txn: Any, *, after: InstantTime | None = None) -> InstantTime:
         return next_time(txn.env.clock.now_ms(), after=after)
 
-    patch.setattr(transitions, "new_time", now)
+    patch.setattr(instants, "new_time", now)
 
 
 def does_not_look_for_rollbacks(patch: Patch) -> None:
@@ -91,7 +91,7 @@ def plans_beside_the_head(patch: Patch) -> None:
     def schedule(txn: Any, action: Any, owner: str, plan: Callable[[], Any]) -> Instant:
         time, data = plan()
         instant = Instant(time, action, State.REQUESTED)
-        txn.env.storage.create(instant_path(txn.paths, instant), data)
+        txn.env.storage.create(instant_path(txn.timeline_paths, instant), data)
         return instant
 
     patch.setattr(plans, "schedule", schedule)
@@ -135,9 +135,9 @@ def sweeps_the_living(patch: Patch) -> None:
 def judges_outside_the_lock(patch: Patch) -> None:
     """Heartbeats are looked at first, and the lock is taken afterwards."""
 
-    def hasty(ref: TableRef, timeline: Timeline) -> Recovered:
-        rollbacks: list[tuple[gate.Attempt, Verdict]] = []
-        verdicts = recover._judge_pending(ref, timeline)
+    def hasty(ref: TableRef, timeline: Timeline) -> RecoverResult:
+        rollbacks: list[tuple[gate.Attempt, RecoveryVerdict]] = []
+        verdicts = recover.judge_pending_instants(ref, timeline)
         with ExitStack() as heartbeats:
             with transaction(ref, "recover") as txn:
                 for verdict in verdicts:
@@ -150,7 +150,7 @@ def judges_outside_the_lock(patch: Patch) -> None:
                         rollbacks.append((attempt, verdict))
             return recover._carry_out_all(ref, rollbacks, [])
 
-    patch.setattr(recover, "roll_back_dead", hasty)
+    patch.setattr(recover, "roll_back_dead_writes", hasty)
 
 
 # -- the rules about conflicts ----------------------------------------------------------------
@@ -166,11 +166,11 @@ def overwrites_the_unseen(patch: Patch) -> None:
     without = {
         name: replace(
             strategy,
-            rules=tuple(rule for rule in strategy.rules if rule is not conflict.find_unseen_rows),
+            rules=tuple(rule for rule in strategy.rules if rule is not rules.find_unseen_rows),
         )
-        for name, strategy in conflict.STRATEGIES.items()
+        for name, strategy in rules.STRATEGIES.items()
     }
-    patch.setattr(conflict, "STRATEGIES", without)
+    patch.setattr(rules, "STRATEGIES", without)
 
 
 # -- runs -------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def at_publish(
     faults: Iterable[Fault],
     *,
     seeds: int,
-) -> Iterator[Outcome]:
+) -> Iterator[RunOutcome]:
     """Faults at the first mutation of an actor on a path that ends so."""
     for seed in range(seeds):
         first = run(make, Script(seed))
@@ -200,16 +200,16 @@ def at_publish(
 class _Late(commits.Cleaner):
     """A writer that pauses, and one who rolls it back."""
 
-    def actors(self) -> Mapping[str, Action]:
+    def actors(self) -> Mapping[str, ActorAction]:
         medic = self.medic(after_ms=3 * EXPIRY_MS)
         return {"w": self.writer(Write(1, ("a", "x"))), "medic": medic}
 
 
-def interrupted(*, at: str, verb: str, number: int) -> Iterator[Outcome]:
+def interrupted(*, at: str, verb: str, number: int) -> Iterator[RunOutcome]:
     """The writer pauses before this operation until it is rolled back, which it then interrupts."""
 
     def paused(ms: int) -> Script:
-        return Script(faults={("w", first.operation): Fault(Kind.PAUSE, ms)})
+        return Script(faults={("w", first.operation): Fault(FaultKind.PAUSE, ms)})
 
     steps = run(_Late, Script()).steps
     first = [s for s in steps if (s.actor, s.path, s.verb) == ("w", at, verb)][number]
@@ -221,7 +221,7 @@ def interrupted(*, at: str, verb: str, number: int) -> Iterator[Outcome]:
             yield run(_Late, replace(script, picks={step.number: "w"}))
 
 
-Runs = Callable[[], Iterable[Outcome]]
+Runs = Callable[[], Iterable[RunOutcome]]
 CASES: dict[str, tuple[Callable[[Patch], None], Runs]] = {
     "no look after a publish without the lock": (
         does_not_look_again,
@@ -229,7 +229,7 @@ CASES: dict[str, tuple[Callable[[Patch], None], Runs]] = {
     ),
     "unknown taken for failed": (
         takes_unknown_for_failed,
-        lambda: by_faults(commits.Outage, "w1", faults=[Fault(Kind.OUTAGE, 30_000)]),
+        lambda: by_faults(commits.Outage, "w1", faults=[Fault(FaultKind.OUTAGE, 30_000)]),
     ),
     "no compare-and-set": (
         overwrites_the_head,
@@ -241,7 +241,7 @@ CASES: dict[str, tuple[Callable[[Patch], None], Runs]] = {
     ),
     "completion times of one's own clock": (
         trusts_its_clock,
-        lambda: by_seed(commits.Apart, range(60)),
+        lambda: by_seed(commits.DifferentPartitions, range(60)),
     ),
     "no look for rollbacks": (
         does_not_look_for_rollbacks,
@@ -258,10 +258,12 @@ CASES: dict[str, tuple[Callable[[Patch], None], Runs]] = {
     "leases by the clock": (
         takes_leases_by_the_clock,
         lambda: by_seed(
-            commits.SameGroup, range(100), chances=Chances({Kind.JUMP: 0.05}, jump_ms=3_600_000)
+            commits.SameGroup,
+            range(100),
+            chances=Chances({FaultKind.JUMP: 0.05}, jump_ms=3_600_000),
         ),
     ),
-    "sweep of the living": (sweeps_the_living, lambda: by_seed(commits.TwoMedics, range(200))),
+    "sweep of the living": (sweeps_the_living, lambda: by_seed(commits.TwoRecoveries, range(200))),
     "no key guard": (does_not_guard_keys, lambda: by_seed(commits.SameKey, range(50))),
     "no rule for overwrites": (
         overwrites_the_unseen,

@@ -14,20 +14,20 @@ from support.simulations import (
     share_of_faults,
 )
 
-from hoodoo.concurrency import gate
-from hoodoo.format import json_object
+from hoodoo.concurrency.transactions import gate
+from hoodoo.format import json_files
 from hoodoo.model import paths
-from hoodoo.model.attempt import CancelRequest
-from hoodoo.model.decision import Decision
+from hoodoo.model.coordination import CancelRequest, Decision
 from hoodoo.model.instant import InstantTime
-from hoodoo.recovery import cancel
-from hoodoo.services import pending
-from hoodoo.testing.sim.explore import POINTS, by_seed
-from hoodoo.testing.sim.faults import Fault, Kind
-from hoodoo.testing.sim.scenarios import services
-from hoodoo.testing.sim.scenarios.services import PlanScenario
+from hoodoo.services.plans import cancel, pending
+from hoodoo_testing.simulator.scenarios import services
+from hoodoo_testing.simulator.scenarios.services import PlanScenario
+from hoodoo_testing.simulator.search.explore import POINTS, by_seed
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind
 
-LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+pytestmark = pytest.mark.slow
+
+LATE = (Fault(FaultKind.CRASH_IN_FLIGHT, 3_000), Fault(FaultKind.STRAGGLER, 3_000))
 Patch = pytest.MonkeyPatch
 
 
@@ -70,7 +70,7 @@ MORE_PAIRS = (
 )
 
 
-@share_of_faults(3)
+@share_of_faults(7)
 @pytest.mark.parametrize(
     ("scenario", "actor"),
     [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.nightly) for pair in MORE_PAIRS)],
@@ -95,24 +95,24 @@ def cancels_before_it_commits(patch: Patch) -> None:
 
     def hasty(txn: Any, decision: Decision) -> None:
         for time in decision.cancels:
-            txn.env.storage.put(paths.cancel(InstantTime(time)), _request(decision))
+            txn.env.storage.put(paths.cancel_path(InstantTime(time)), _request(decision))
         take_head(txn, decision)
 
     patch.setattr(gate, "_take_head", hasty)
 
 
 def _request(decision: Decision) -> bytes:
-    return json_object.encode(CancelRequest(decision.owner, f"{decision.instant} goes first"))
+    return json_files.encode(CancelRequest.give_way(decision.owner, decision.instant))
 
 
 def executes_beside_the_living(patch: Patch) -> None:
     """An executor does not look whether another one is alive."""
-    judge = pending.judge_execution
+    judge = pending.choose_execution_step
 
-    def careless(*args: Any, **given: Any) -> pending.Move:
+    def careless(*args: Any, **given: Any) -> pending.ExecutionStep:
         return judge(*args, **{**given, "is_guarded": False})
 
-    patch.setattr(pending, "judge_execution", careless)
+    patch.setattr(pending, "choose_execution_step", careless)
 
 
 def cancels_beside_the_living(patch: Patch) -> None:

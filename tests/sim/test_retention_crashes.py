@@ -9,14 +9,16 @@ from __future__ import annotations
 import pytest
 from support.simulations import Record, explore_faults, explore_seeds, share_of_faults
 
-from hoodoo.testing.sim.explore import POINTS
-from hoodoo.testing.sim.faults import Fault, Kind
-from hoodoo.testing.sim.scenarios import upkeep
+from hoodoo_testing.simulator.scenarios import upkeep
+from hoodoo_testing.simulator.search.explore import POINTS
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind
 
-LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+pytestmark = pytest.mark.slow
+
+LATE = (Fault(FaultKind.CRASH_IN_FLIGHT, 3_000), Fault(FaultKind.STRAGGLER, 3_000))
 
 
-@share_of_faults(3)
+@share_of_faults(13)
 @pytest.mark.parametrize(
     ("scenario", "actor"),
     [
@@ -28,7 +30,7 @@ LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
     ],
 )
 def test_invariants_hold_with_a_fault_at_every_operation(
-    scenario: type[upkeep.Aged], actor: str, step: int, record_property: Record
+    scenario: type[upkeep.OldTable], actor: str, step: int, record_property: Record
 ) -> None:
     found = explore_faults(record_property, scenario, actor, (*POINTS, *LATE), step)
     assert found.runs > 60 // step
@@ -39,6 +41,6 @@ def test_invariants_hold_with_a_fault_at_every_operation(
     [upkeep.CleanBesideWriters, upkeep.ArchiveBesideWriters, upkeep.RestoreBesideWriters],
 )
 def test_invariants_hold_beside_others(
-    scenario: type[upkeep.Aged], record_property: Record
+    scenario: type[upkeep.OldTable], record_property: Record
 ) -> None:
     explore_seeds(record_property, scenario)

@@ -7,35 +7,49 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.simulations import SEEDS, Record, explore, explore_seeds, find_violation
+from support.simulations import (
+    SEEDS,
+    Record,
+    explore,
+    explore_faults,
+    explore_seeds,
+    find_violation,
+    share_of_faults,
+)
 
-from hoodoo.format.completion import Completion
-from hoodoo.recovery import sweep
-from hoodoo.testing.sim.explore import POINTS, by_faults, by_seed
-from hoodoo.testing.sim.faults import Fault, Kind
-from hoodoo.testing.sim.scenario import Outcome, run
-from hoodoo.testing.sim.scenarios import robust
-from hoodoo.write import exactly_once, execute
+from hoodoo.format.markers import CompletionMarker
+from hoodoo.model import paths
+from hoodoo.write import execute
+from hoodoo.write.files import exactly_once
+from hoodoo.write.files.exactly_once import delete_completions
+from hoodoo.write.files.outputs import Outputs
+from hoodoo_testing.simulator.scenario import RunOutcome, run
+from hoodoo_testing.simulator.scenarios import repeated_tasks
+from hoodoo_testing.simulator.search.explore import POINTS, by_seed
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind
+
+pytestmark = pytest.mark.slow
 
 Patch = pytest.MonkeyPatch
 
-LATE = (Fault(Kind.CRASH_IN_FLIGHT, 3_000), Fault(Kind.STRAGGLER, 3_000))
+LATE = (Fault(FaultKind.CRASH_IN_FLIGHT, 3_000), Fault(FaultKind.STRAGGLER, 3_000))
 
 
-@pytest.mark.parametrize("scenario", robust.SCENARIOS, ids=lambda scenario: scenario.name)
-def test_invariants_hold_by_seed(scenario: type[robust.OnCluster], record_property: Record) -> None:
-    explore_seeds(record_property, scenario, seeds=SEEDS // 4)
+@pytest.mark.parametrize("scenario", repeated_tasks.SCENARIOS, ids=lambda scenario: scenario.name)
+def test_invariants_hold_by_seed(
+    scenario: type[repeated_tasks.OnCluster], record_property: Record
+) -> None:
+    explore_seeds(record_property, scenario, seeds=SEEDS // 2)
 
 
-@pytest.mark.parametrize("scenario", [robust.ClusterUpsert, robust.BulkStream])
+@share_of_faults(7)
+@pytest.mark.parametrize("scenario", [repeated_tasks.ClusterUpsert, repeated_tasks.BulkStream])
 @pytest.mark.parametrize("actor", ["w", "e1"])
 def test_invariants_hold_with_a_fault_at_every_operation(
-    scenario: type[robust.OnCluster], actor: str, record_property: Record
+    scenario: type[repeated_tasks.OnCluster], actor: str, step: int, record_property: Record
 ) -> None:
-    outcomes = by_faults(scenario, actor, faults=(*POINTS, *LATE))
-    found = explore(record_property, f"{scenario.name}, faults of {actor}", outcomes)
-    assert found.is_complete
-    assert found.runs > 50
+    found = explore_faults(record_property, scenario, actor, (*POINTS, *LATE), step)
+    assert found.runs > 50 // step
 
 
 # -- mutants: the protocol with one thought left out ---------------------------------------------
@@ -44,7 +58,7 @@ def test_invariants_hold_with_a_fault_at_every_operation(
 def everyone_wins(patch: Patch) -> None:
     """Nobody cares who said first that a handle is done."""
 
-    def mine(env: Any, instant: Any, epoch: int, done: Completion) -> Completion:
+    def mine(env: Any, instant: Any, epoch: int, done: CompletionMarker) -> CompletionMarker:
         return done
 
     patch.setattr(exactly_once, "record_completion", mine)
@@ -65,48 +79,48 @@ def nobody_looks_at_all(patch: Patch) -> None:
 
 def losers_leave_their_files(patch: Patch) -> None:
     """An attempt that has lost lets its files lie."""
-    patch.setattr(exactly_once.Outputs, "withdraw", lambda self: None)
+    patch.setattr(Outputs, "withdraw", lambda self: None)
 
 
 def nothing_is_left_for_the_sweep(patch: Patch) -> None:
     """The finalize marker goes with the other markers, and with it what the sweep must know."""
-    delete = execute.delete_completions
+    delete = delete_completions
 
     def all_of_it(env: Any, instant: Any) -> None:
         delete(env, instant)
-        env.storage.delete(f"{sweep.paths.FINALS}/{instant}")
+        env.storage.delete(f"{paths.FINALS}/{instant}")
 
     patch.setattr(execute, "delete_completions", all_of_it)
 
 
-def dies_over_a_late_file(seeds: int = 400) -> Iterator[Outcome]:
+def dies_over_a_late_file(seeds: int = 400) -> Iterator[RunOutcome]:
     """An executor publishes a file after the commit, and dies before it can look again."""
-    for first in by_seed(robust.Dawdlers, range(seeds)):
+    for first in by_seed(repeated_tasks.SlowTasks, range(seeds)):
         is_committed = False
         for step in first.steps:
             is_committed = is_committed or (step.path.endswith(".commit") and step.verb == "create")
             if is_committed and step.verb == "open_write":
                 point = (step.actor, step.operation)
-                faults = {**first.script.faults, point: Fault(Kind.CRASH_AFTER)}
-                yield run(robust.Dawdlers, replace(first.script, faults=faults))
+                faults = {**first.script.faults, point: Fault(FaultKind.CRASH_AFTER)}
+                yield run(repeated_tasks.SlowTasks, replace(first.script, faults=faults))
 
 
-CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Iterable[Outcome]]]] = {
+CASES: dict[str, tuple[Callable[[Patch], None], Callable[[], Iterable[RunOutcome]]]] = {
     "no completion markers": (
         everyone_wins,
-        lambda: by_seed(robust.Dawdlers, range(150, 300)),
+        lambda: by_seed(repeated_tasks.SlowTasks, range(150, 300)),
     ),
     "no look after publishing": (
         nobody_looks_again,
-        lambda: by_seed(robust.Dawdlers, range(300)),
+        lambda: by_seed(repeated_tasks.SlowTasks, range(300)),
     ),
     "no look at all": (
         nobody_looks_at_all,
-        lambda: by_seed(robust.Dawdlers, range(300)),
+        lambda: by_seed(repeated_tasks.SlowTasks, range(300)),
     ),
     "losers leave their files": (
         losers_leave_their_files,
-        lambda: by_seed(robust.Dawdlers, range(300)),
+        lambda: by_seed(repeated_tasks.SlowTasks, range(300)),
     ),
     "nothing left for the sweep": (
         nothing_is_left_for_the_sweep,

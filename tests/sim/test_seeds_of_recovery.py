@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from support.simulations import Record, explore, explore_seeds
 
-from hoodoo.testing.sim.preemptions import by_preemptions
-from hoodoo.testing.sim.scenarios import commits
-from hoodoo.testing.sim.tables import TableScenario
+from hoodoo_testing.simulator.actors.tables import TableScenario
+from hoodoo_testing.simulator.scenarios import commits
+from hoodoo_testing.simulator.search.explore import by_preemptions
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
@@ -15,7 +17,7 @@ from hoodoo.testing.sim.tables import TableScenario
     [
         commits.Cleaner,
         commits.CleanerMor,
-        commits.TwoMedics,
+        commits.TwoRecoveries,
         commits.DeadRollback,
         commits.InFlight,
         commits.Zombie,

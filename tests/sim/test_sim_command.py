@@ -1,4 +1,4 @@
-"""The command `python -m hoodoo.testing.sim`, and what it prints."""
+"""The command `python -m hoodoo_testing.simulator`, and what it prints."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
-from plays import play, puts
+from inline_scenarios import play, puts
 
 from hoodoo.errors import HoodooError
-from hoodoo.testing.sim.__main__ import main
-from hoodoo.testing.sim.explore import by_seed, search
-from hoodoo.testing.sim.faults import Crashed, Kind
-from hoodoo.testing.sim.preemptions import by_preemptions
-from hoodoo.testing.sim.scenario import run
-from hoodoo.testing.sim.scenarios import scenarios
-from hoodoo.testing.sim.scenarios.toys import CreatedLock, NaiveLock
-from hoodoo.testing.sim.seeded import Seeded
-from hoodoo.testing.sim.stage import Violation
+from hoodoo_testing.simulator.__main__ import main
+from hoodoo_testing.simulator.scenario import run
+from hoodoo_testing.simulator.scenarios import scenarios
+from hoodoo_testing.simulator.scenarios.toys import CreatedLock, NaiveLock
+from hoodoo_testing.simulator.search.explore import by_preemptions, by_seed, search
+from hoodoo_testing.simulator.world.faults import FaultKind, ProcessCrash
+from hoodoo_testing.simulator.world.schedule import SeededSchedule
+from hoodoo_testing.simulator.world.stage import Violation
+
+pytestmark = pytest.mark.slow
 
 
 def test_scenarios_are_found_by_name() -> None:
@@ -45,7 +46,7 @@ def test_the_command_repeats_a_failure(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_the_command_prints_traces(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--scenario", "toy-lock", "--seed", "2", "--trace"]) == 0
-    assert run(CreatedLock, Seeded(2, CreatedLock.chances)).trace in capsys.readouterr().out
+    assert run(CreatedLock, SeededSchedule(2, CreatedLock.chances)).trace in capsys.readouterr().out
 
 
 def test_the_command_runs_seeds_in_several_processes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +69,7 @@ def test_a_trace_names_time_actor_operation_and_outcome() -> None:
         "    1      0.000  writer         begins\n"
         "    2      0.010  writer#1       put       dir/x"
         "                                    ok, crash after it\n"
-        "           0.010  writer         ends      with Crashed\n"
+        "           0.010  writer         ends      with ProcessCrash\n"
     )
 
 
@@ -80,9 +81,9 @@ def test_the_example_of_the_documentation_finds_a_lost_update(
     exec(compile(example, "simulator.md", "exec"), {"__name__": "example"})
     assert "an update is lost" in capsys.readouterr().out
     told = set(re.findall(r"^\| `(\w+)(?::MS)?` \|", page, re.MULTILINE))
-    assert told == set(Kind)
+    assert told == set(FaultKind)
 
 
 def test_code_that_catches_errors_of_hoodoo_does_not_catch_a_crash() -> None:
-    assert not issubclass(Crashed, Exception)
+    assert not issubclass(ProcessCrash, Exception)
     assert not issubclass(Violation, HoodooError)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from plays import Play, play, puts, unsure
+from inline_scenarios import Play, play, puts, unsure
 
-from hoodoo.env import Env
-from hoodoo.errors import NotFound
-from hoodoo.testing.sim.faults import Crashed
-from hoodoo.testing.sim.scenario import run
-from hoodoo.testing.sim.schedule import Script
+from hoodoo.errors import ObjectNotFound
+from hoodoo.runtime.env import Env
+from hoodoo_testing.simulator.scenario import run
+from hoodoo_testing.simulator.world.faults import ProcessCrash
+from hoodoo_testing.simulator.world.schedule import Script
 
 # Crashes
 
@@ -28,19 +28,19 @@ def crashing(env: Env) -> None:
             lambda: env.clock.line("x"),
             lambda: env.clock.now_ms(),
         ):
-            with pytest.raises(Crashed):
+            with pytest.raises(ProcessCrash):
                 tidy()
 
 
 def test_a_crash_before_an_operation_leaves_it_undone() -> None:
     outcome, world = play({"a": crashing}, "a#2=crash_before")
-    assert isinstance(outcome.errors["a"], Crashed)
+    assert isinstance(outcome.errors["a"], ProcessCrash)
     assert [info.path for info in world.storage.list("", recursive=True)] == ["x"]
 
 
 def test_a_crash_after_an_operation_leaves_it_done() -> None:
     outcome, world = play({"a": crashing}, "a#2=crash_after")
-    assert isinstance(outcome.errors["a"], Crashed)
+    assert isinstance(outcome.errors["a"], ProcessCrash)
     assert [info.path for info in world.storage.list("", recursive=True)] == ["x", "y"]
 
 
@@ -48,10 +48,10 @@ def test_a_crash_in_an_exception_handler_is_no_error_of_the_code() -> None:
     def act(env: Env) -> None:
         try:
             env.storage.read("absent")
-        except NotFound:
+        except ObjectNotFound:
             env.storage.put("x", b"")
 
-    assert isinstance(play({"a": act}, "a#2=crash_before")[0].errors["a"], Crashed)
+    assert isinstance(play({"a": act}, "a#2=crash_before")[0].errors["a"], ProcessCrash)
 
 
 def test_a_crash_ends_the_whole_process_and_nobody_else() -> None:
@@ -71,7 +71,7 @@ def test_a_crash_ends_the_whole_process_and_nobody_else() -> None:
 
     cast = {"p/one": puts("x", "y"), "p/two": sleep, "p/three": wait, "q": sleep}
     outcome, _ = play(cast, "1>p/two 2>p/three 3>q p/one#1=crash_after")
-    assert {name for name, error in outcome.errors.items() if isinstance(error, Crashed)} == {
+    assert {name for name, error in outcome.errors.items() if isinstance(error, ProcessCrash)} == {
         *("p/one", "p/two", "p/three"),
     }
     assert ended == ["woken", "slept", "woken"]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from plays import Play, puts
+from inline_scenarios import Play, puts
 
-from hoodoo.testing.sim.explore import by_faults, by_seed, fault_points, search, shrink
-from hoodoo.testing.sim.faults import Fault, Kind
-from hoodoo.testing.sim.preemptions import by_preemptions
-from hoodoo.testing.sim.scenario import run
-from hoodoo.testing.sim.scenarios.toys import CreatedLock, LeasedLock, NaiveLock
-from hoodoo.testing.sim.schedule import Script
-from hoodoo.testing.sim.seeded import Chances
-from hoodoo.testing.sim.stage import Violation
+from hoodoo_testing.simulator.scenario import run
+from hoodoo_testing.simulator.scenarios.toys import CreatedLock, LeasedLock, NaiveLock
+from hoodoo_testing.simulator.search.explore import (
+    by_faults,
+    by_preemptions,
+    by_seed,
+    fault_points,
+    search,
+    shrink,
+)
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind
+from hoodoo_testing.simulator.world.schedule import Chances, Script
+from hoodoo_testing.simulator.world.stage import Violation
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_lock_that_is_none_breaks_by_seed() -> None:
@@ -63,11 +70,11 @@ def test_a_sound_lock_never_breaks() -> None:
 
 def test_a_lease_breaks_when_its_holder_pauses() -> None:
     assert search(by_preemptions(LeasedLock, 2)).is_complete
-    pauses = [Fault(Kind.PAUSE, 25_000)]
+    pauses = [Fault(FaultKind.PAUSE, 25_000)]
     found = search(by_faults(LeasedLock, "a", faults=pauses), failures=100)
     assert found.failures
     # Paused for longer than a request can be on its way, the write that hurts does not land.
-    longer = [Fault(Kind.PAUSE, 31_000)]
+    longer = [Fault(FaultKind.PAUSE, 31_000)]
     safe = search(by_faults(LeasedLock, "a", faults=longer), failures=100)
     assert len(safe.failures) < len(found.failures)
 

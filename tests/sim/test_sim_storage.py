@@ -6,15 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from plays import EXACT, moves, play, unsure
+from inline_scenarios import EXACT, moves, play, unsure
 
-from hoodoo.env import Env
-from hoodoo.errors import (
-    AlreadyExists,
-    NotFound,
-    OutcomeUnknown,
-    StorageError,
-)
+from hoodoo.errors import ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from hoodoo.runtime.env import Env
 
 # Storage
 
@@ -29,9 +24,9 @@ def test_every_verb_goes_to_the_store() -> None:
             stream.write(b"7")
         storage.open_write("g").discard()
         storage.delete("b")
-        with pytest.raises(NotFound):
+        with pytest.raises(ObjectNotFound):
             storage.read("b")
-        with pytest.raises(AlreadyExists):
+        with pytest.raises(ObjectExists):
             storage.create("d/a", b"")
         with pytest.raises(StorageError):
             storage.open_write("../x")
@@ -59,8 +54,8 @@ def test_every_verb_goes_to_the_store() -> None:
         ("replace", "d/a", "ok"),
         ("open_write", "e/f", "ok"),
         ("delete", "b", "ok"),
-        ("read", "b", "NotFound"),
-        ("create", "d/a", "AlreadyExists"),
+        ("read", "b", "ObjectNotFound"),
+        ("create", "d/a", "ObjectExists"),
         *[("read", "d/a", "ok")] * 3,
     ]
     assert outcome.operations == {"a": 15}

@@ -6,17 +6,16 @@ import time
 from functools import partial
 
 import pytest
-from plays import Play, moves, play, puts
+from inline_scenarios import Play, moves, play, puts
 
-from hoodoo.env import Env
 from hoodoo.errors import StorageError
-from hoodoo.testing.sim.clock import SimClock
-from hoodoo.testing.sim.explore import by_seed
-from hoodoo.testing.sim.preemptions import by_preemptions
-from hoodoo.testing.sim.scenario import run
-from hoodoo.testing.sim.schedule import Script
-from hoodoo.testing.sim.stage import START_MS, Settings
-from hoodoo.testing.sim.world import Action
+from hoodoo.runtime.env import Env
+from hoodoo_testing.simulator.scenario import run
+from hoodoo_testing.simulator.search.explore import by_preemptions, by_seed
+from hoodoo_testing.simulator.world.clock import SimClock
+from hoodoo_testing.simulator.world.schedule import Script
+from hoodoo_testing.simulator.world.stage import START_MS, Settings
+from hoodoo_testing.simulator.world.world import ActorAction
 
 # Timers
 
@@ -142,7 +141,7 @@ def test_a_failed_step_is_followed_by_the_next() -> None:
 def test_a_line_is_first_come_first_served() -> None:
     served: list[str] = []
 
-    def stand(name: str, arrives_s: float) -> Action:
+    def stand(name: str, arrives_s: float) -> ActorAction:
         def act(env: Env) -> None:
             env.clock.sleep(arrives_s)
             line = env.clock.line("lock")

@@ -7,15 +7,16 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from plays import Play, moves, play, puts
+from inline_scenarios import Play, moves, play, puts
 
-from hoodoo.env import Env
-from hoodoo.testing.sim.explore import by_seed
-from hoodoo.testing.sim.faults import Operation
-from hoodoo.testing.sim.preemptions import by_preemptions
-from hoodoo.testing.sim.scenario import Outcome
-from hoodoo.testing.sim.seeded import Chances, Seeded
-from hoodoo.testing.sim.world import Action
+from hoodoo.runtime.env import Env
+from hoodoo_testing.simulator.scenario import RunOutcome
+from hoodoo_testing.simulator.search.explore import by_preemptions, by_seed
+from hoodoo_testing.simulator.world.faults import StorageOperation
+from hoodoo_testing.simulator.world.schedule import Chances, SeededSchedule
+from hoodoo_testing.simulator.world.world import ActorAction
+
+pytestmark = pytest.mark.slow
 
 
 def test_who_moves_goes_on_unless_the_script_says_otherwise() -> None:
@@ -52,7 +53,7 @@ def draw_program(random: Random, length: int) -> Program:
     return [(random.choice(verbs), random.choice(("s/1", "s/2", "", ""))) for _ in range(length)]
 
 
-def performs(name: str, program: Program) -> Action:
+def performs(name: str, program: Program) -> ActorAction:
     def act(env: Env) -> None:
         for verb, path in program:
             storage, path = env.storage, path or f"{name}/own"
@@ -67,7 +68,7 @@ def performs(name: str, program: Program) -> Action:
     return act
 
 
-def order(outcome: Outcome) -> frozenset[tuple[str, int, str, int]]:
+def order(outcome: RunOutcome) -> frozenset[tuple[str, int, str, int]]:
     """In which order those operations came that do not commute: all that is seen of a run."""
     done = [step.as_operation() for step in outcome.steps if step.operation]
     return frozenset(
@@ -115,13 +116,13 @@ def test_the_reduction_loses_nothing() -> None:
 def test_operations_commute_unless_one_changes_what_the_other_sees(
     one: tuple[str, str], other: tuple[str, str], commute: bool
 ) -> None:
-    first, second = Operation("p", "p", 1, *one), Operation("q", "q", 1, *other)
+    first, second = StorageOperation("p", "p", 1, *one), StorageOperation("q", "q", 1, *other)
     assert first.commutes_with(second) is second.commutes_with(first) is commute
     assert not first.commutes_with(second._replace(process="p"))
 
 
 def test_some_seeds_pick_by_priority() -> None:
-    def is_steady(schedule: Seeded) -> bool:
+    def is_steady(schedule: SeededSchedule) -> bool:
         picked = set()
         for step in range(1000, 1020):  # past all changes of priorities
             names = ["a", "b", "c"]
@@ -129,7 +130,7 @@ def test_some_seeds_pick_by_priority() -> None:
             picked.add(names[schedule.pick(step, names, stays=False)])
         return len(picked) == 1
 
-    assert 10 < sum(is_steady(Seeded(seed)) for seed in range(100)) < 50
+    assert 10 < sum(is_steady(SeededSchedule(seed)) for seed in range(100)) < 50
 
 
 def test_a_stubborn_schedule_switches_rarely() -> None:

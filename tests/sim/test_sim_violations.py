@@ -6,16 +6,16 @@ import threading
 from dataclasses import replace
 
 import pytest
-from plays import EXACT, Play, moves, play, puts
+from inline_scenarios import EXACT, Play, moves, play, puts
 
-from hoodoo.env import Env
-from hoodoo.errors import AlreadyExists, LockTimeout, OutcomeUnknown
-from hoodoo.testing.sim import stage as stage_module
-from hoodoo.testing.sim.faults import Crashed, Operation
-from hoodoo.testing.sim.scenario import Outcome, run
-from hoodoo.testing.sim.schedule import Script
-from hoodoo.testing.sim.stage import Violation
-from hoodoo.testing.sim.world import Action, World
+from hoodoo.errors import LockTimeout, ObjectExists, OutcomeUnknown
+from hoodoo.runtime.env import Env
+from hoodoo_testing.simulator.scenario import RunOutcome, run
+from hoodoo_testing.simulator.world import stage as stage_module
+from hoodoo_testing.simulator.world.faults import ProcessCrash, StorageOperation
+from hoodoo_testing.simulator.world.schedule import Script
+from hoodoo_testing.simulator.world.stage import Violation
+from hoodoo_testing.simulator.world.world import ActorAction, World
 
 
 def test_watchers_see_each_mutation_that_landed() -> None:
@@ -33,7 +33,7 @@ def test_watchers_see_each_mutation_that_landed() -> None:
         with env.storage.open_write("z") as stream:
             stream.write(b"")
         env.storage.exists("x")
-        with pytest.raises(AlreadyExists):
+        with pytest.raises(ObjectExists):
             env.storage.create("z", b"")
         env.storage.delete("z")
 
@@ -44,7 +44,7 @@ def test_watchers_see_each_mutation_that_landed() -> None:
 
 def test_a_violation_ends_the_run_where_it_happens() -> None:
     def watch(world: World) -> None:
-        def check(operation: Operation) -> None:
+        def check(operation: StorageOperation) -> None:
             if world.storage.exists("x") and world.storage.exists("y"):
                 raise Violation("both are there")
 
@@ -59,22 +59,38 @@ def test_a_violation_ends_the_run_where_it_happens() -> None:
     cast = {"a": puts("x", "w"), "b": careful}
     outcome = run(lambda: Play(cast, before=watch), Script.parse("3>b"))
     assert outcome.violation == "both are there"
+    assert not outcome.is_broken
     assert moves(outcome) == "a#1 b#1"
-    assert {type(error) for error in outcome.errors.values()} == {Crashed}
+    assert {type(error) for error in outcome.errors.values()} == {ProcessCrash}
 
 
 def test_whatever_a_check_raises_is_a_violation() -> None:
-    def check(world: World, outcome: Outcome) -> None:
+    def check(world: World, outcome: RunOutcome) -> None:
         world.storage.read("absent")
 
     outcome = run(lambda: Play({"a": puts("x")}, after=check), Script())
     assert outcome.violation is not None
-    assert "NotFound" in outcome.violation
+    assert "ObjectNotFound" in outcome.violation
     assert "absent" in outcome.violation
+    assert not outcome.is_broken
+
+
+def test_a_check_that_breaks_is_no_finding() -> None:
+    def check(world: World, outcome: RunOutcome) -> None:
+        assert outcome.results["nobody"]
+
+    def check_by_actor(world: World, outcome: RunOutcome) -> None:
+        world.do("checker", lambda env: outcome.results["nobody"])
+
+    for each in (check, check_by_actor):
+        outcome = run(lambda each=each: Play({"a": puts("x")}, after=each), Script())
+        assert outcome.violation is not None
+        assert "KeyError: 'nobody'" in outcome.violation
+        assert outcome.is_broken
 
 
 def test_an_error_of_hoodoo_is_a_result_and_a_bug_is_a_violation() -> None:
-    def fail(error: Exception) -> Action:
+    def fail(error: Exception) -> ActorAction:
         def act(env: Env) -> None:
             env.storage.exists("x")
             raise error
@@ -87,6 +103,7 @@ def test_an_error_of_hoodoo_is_a_result_and_a_bug_is_a_violation() -> None:
     assert outcome.violation is not None
     assert "a broke" in outcome.violation
     assert "KeyError: 'bug'" in outcome.violation
+    assert outcome.is_broken
 
 
 def test_a_bug_in_a_timer_is_a_violation() -> None:
@@ -100,7 +117,7 @@ def test_a_bug_in_a_timer_is_a_violation() -> None:
 
 
 def test_a_deadlock_is_found() -> None:
-    def take(first: str, second: str) -> Action:
+    def take(first: str, second: str) -> ActorAction:
         def act(env: Env) -> None:
             for name in (first, second):
                 env.clock.line(name).enter(float("inf"))

@@ -6,18 +6,25 @@ import threading
 from functools import partial
 
 import pytest
-from plays import EXACT, Anything, Play, play, puts
+from inline_scenarios import EXACT, Anything, Play, play, puts
 
-from hoodoo.env import Env
 from hoodoo.errors import LockTimeout
-from hoodoo.testing.sim import baton
-from hoodoo.testing.sim.explore import by_seed
-from hoodoo.testing.sim.faults import Crashed, Fault, Kind
-from hoodoo.testing.sim.scenario import Outcome, run
-from hoodoo.testing.sim.schedule import FaultAt, Script
-from hoodoo.testing.sim.seeded import Chances, Seeded, all_faults
-from hoodoo.testing.sim.stage import Settings
-from hoodoo.testing.sim.world import Image, World
+from hoodoo.runtime.env import Env
+from hoodoo_testing.simulator.scenario import RunOutcome, run
+from hoodoo_testing.simulator.search.explore import by_seed
+from hoodoo_testing.simulator.world import stage
+from hoodoo_testing.simulator.world.faults import Fault, FaultKind, ProcessCrash
+from hoodoo_testing.simulator.world.schedule import (
+    Chances,
+    FaultAt,
+    Script,
+    SeededSchedule,
+    all_faults,
+)
+from hoodoo_testing.simulator.world.stage import Settings
+from hoodoo_testing.simulator.world.world import Image, World
+
+pytestmark = pytest.mark.slow
 
 
 def test_setup_and_check_run_real_code_alone() -> None:
@@ -33,7 +40,7 @@ def test_setup_and_check_run_real_code_alone() -> None:
     def fails(env: Env) -> None:
         raise LockTimeout("x")
 
-    def check(world: World, outcome: Outcome) -> None:
+    def check(world: World, outcome: RunOutcome) -> None:
         before = world.do("checking", lambda env: env.clock.now_ms())
         world.pass_time(5000)
         assert world.do("checking", lambda env: env.clock.now_ms()) == before + 5000
@@ -93,8 +100,8 @@ def test_it_makes_no_difference_who_made_the_image() -> None:
 def test_a_scene_is_set_with_a_fault() -> None:
     def prepare(world: World) -> None:
         cast = {"dead": puts("x", "y/1", "z"), "other": puts("y/2")}
-        played = world.play(cast, FaultAt("dead", "y/", Fault(Kind.CRASH_BEFORE)))
-        assert isinstance(played["dead"].error, Crashed)
+        played = world.play(cast, FaultAt("dead", "y/", Fault(FaultKind.CRASH_BEFORE)))
+        assert isinstance(played["dead"].error, ProcessCrash)
 
     outcome, world = play({"a": puts("w")}, before=prepare)
     assert [info.path for info in world.storage.list("", recursive=True)] == ["w", "x", "y/2"]
@@ -107,8 +114,8 @@ def test_a_name_that_scripts_cannot_tell_is_refused() -> None:
             run(partial(Play, {name: puts("x")}), Script())
 
 
-def test_faults_spare_whom_they_shall() -> None:
-    chances = Chances(all_faults(1.0), at_most=2, spared=frozenset({"b"}))
+def test_faults_skip_spared_actors() -> None:
+    chances = Chances(all_faults(1.0), at_most=2, spared_processes=frozenset({"b"}))
     cast = {"a": puts(*"xyz" * 3), "b": puts(*"xyz" * 3)}
     kinds = set()
     for outcome in by_seed(lambda: Play(cast), range(100), chances=chances):
@@ -117,13 +124,13 @@ def test_faults_spare_whom_they_shall() -> None:
         assert len(outcome.script.faults) <= 2
         assert not outcome.is_seeded
         kinds |= {fault.kind for fault in outcome.script.faults.values()}
-    assert kinds == set(Kind)
+    assert kinds == set(FaultKind)
 
 
 def test_threads_are_used_again() -> None:
     play({"a": puts("x"), "b": puts("y")})
     before = threading.active_count()
     for seed in range(20):
-        run(Anything, Seeded(seed, Anything.chances))
+        run(Anything, SeededSchedule(seed, Anything.chances))
     assert threading.active_count() <= before + 2
-    assert len(baton._idle) <= threading.active_count()
+    assert len(stage._idle) <= threading.active_count()

@@ -10,8 +10,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from soak.conduct import Setting, conduct
 from soak.report import print_report
+from soak.soak_run import Setting, conduct
 from soak.world import World, open_world
 
 
@@ -48,7 +48,11 @@ def parse(arguments: list[str]) -> Setting:
         parser.error("Apache Hudi runs on a Spark that cannot reach S3: --beside-hudi is local")
     lock = "zookeeper" if given.beside_hudi else given.lock
     return Setting(
-        *(given.minutes, given.kind, given.store, lock, given.beside_hudi),
+        minutes=given.minutes,
+        kind=given.kind,
+        store=given.store,
+        lock=lock,
+        beside_hudi=given.beside_hudi,
         seed=given.seed,
         indexes=given.indexes,
     )

@@ -34,7 +34,10 @@ class Follower:
 
     def read_window(self) -> None:
         """Read what was completed since the last window, if anything was."""
-        until = max((i.ended_at for i in self._ref.load_timeline().commits), default=self._since)
+        until = max(
+            (i.completion_or_requested_time for i in self._ref.load_timeline().commits),
+            default=self._since,
+        )
         if until == self._since:
             return
         rows = self._table.changes(since=self._since, until=until, columns=["id"])

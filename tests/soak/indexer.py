@@ -32,10 +32,10 @@ def change_indexes(table: hoodoo.Table, chance: random.Random) -> str:
         case "run":
             return f"run {table.run_index()}"
         case "drop":
-            there = [each.name for each in table.indexes() if each.name != "files"]
+            there = [each.name for each in table.inspect.indexes() if each.name != "files"]
             return f"drop {table.drop_index(chance.choice(there)) if there else None}"
         case _:
-            is_rare = chance.random() < 0.2 and table.indexes()
+            is_rare = chance.random() < 0.2 and table.inspect.indexes()
             return f"drop all {table.drop_index('files') if is_rare else None}"
 
 

@@ -9,7 +9,7 @@ from soak.verdict import KINDS
 from soak.writes import Outcome
 
 if TYPE_CHECKING:
-    from soak.conduct import Result, Setting
+    from soak.soak_run import Result, Setting
 
 _NAMED = 8
 _LETTERS = 900

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import hoodoo
 from hoodoo.table.ref import open_ref
-from hoodoo.testing.servers import seaweedfs
-from hoodoo.testing.zookeeper import zookeeper
+from hoodoo_testing.servers.object_stores import seaweedfs
+from hoodoo_testing.servers.zookeeper import zookeeper
 from soak.keys import SCHEMA
 
 if TYPE_CHECKING:
-    from soak.conduct import Setting
+    from soak.soak_run import Setting
 
 LEASE_S = 5
 NAME = "soak"

@@ -16,7 +16,7 @@ from support.processes import spec_of
 from support.sessions import local_session
 
 import hoodoo
-from hoodoo.write.commit import CommitResult
+from hoodoo.write.commit.publish import CommitResult
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hoodoo.spark.archives import keep_directories
+from hoodoo.spark.session.workers import keep_directories
 
 
 @pytest.fixture

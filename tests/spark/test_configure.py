@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import hoodoo
-from hoodoo.spark.configure import recommended
+from hoodoo.spark.session.configure import recommended_settings
 
 DAEMON = "spark.python.daemon.module"
 SOCKETS = "spark.python.unix.domain.socket.enabled"
@@ -30,11 +30,11 @@ spark = builder.config("spark.ui.enabled", "false").getOrCreate()
 
 def seen(_):
     import zipimport
-    from hoodoo.spark import archives
+    from hoodoo.spark.session import workers
     parent = open(f"/proc/{os.getppid()}/cmdline").read()
-    kept = zipimport.zipimporter.invalidate_caches is archives._read_if_changed
-    has_hoodoo = "hoodoo.write.handle" in sys.modules and gc.get_freeze_count() > 10_000
-    return "hoodoo.spark.daemon" in parent, has_hoodoo, kept, sys.executable
+    kept = zipimport.zipimporter.invalidate_caches is workers._read_if_changed
+    has_hoodoo = "hoodoo.write.files.handle" in sys.modules and gc.get_freeze_count() > 10_000
+    return "hoodoo.spark.worker_daemon" in parent, has_hoodoo, kept, sys.executable
 
 print(spark.sparkContext.parallelize([0], 1).map(seen).collect())
 """
@@ -55,7 +55,7 @@ def _same_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_builder_gets_the_settings() -> None:
     builder = hoodoo.configure(SparkSession.builder)
-    assert builder._options[DAEMON] == "hoodoo.spark.daemon"
+    assert builder._options[DAEMON] == "hoodoo.spark.worker_daemon"
     assert builder._options["spark.sql.execution.arrow.pyspark.enabled"] == "true"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
@@ -76,9 +76,9 @@ def test_own_worker_python_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sockets_are_set_from_the_version_that_has_them() -> None:
-    assert SOCKETS not in recommended("4.0.5")
-    assert recommended("4.1.0.dev1")[SOCKETS] == "true"
-    assert recommended("5.0.0")[SOCKETS] == "true"
+    assert SOCKETS not in recommended_settings("4.0.5")
+    assert recommended_settings("4.1.0.dev1")[SOCKETS] == "true"
+    assert recommended_settings("5.0.0")[SOCKETS] == "true"
 
 
 @pytest.mark.spark
@@ -104,7 +104,7 @@ def test_worker_that_spark_lets_go_ends_without_a_word(short_path: str) -> None:
         "SPARK_REUSE_WORKER": "1",
     }
     daemon = subprocess.Popen(
-        [sys.executable, "-m", "hoodoo.spark.daemon", "pyspark.worker"],
+        [sys.executable, "-m", "hoodoo.spark.worker_daemon", "pyspark.worker"],
         env={**os.environ, **over_sockets},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

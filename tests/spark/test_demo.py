@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hoodoo.cli.tour.steps import STEPS
+from hoodoo.cli.demo.steps import STEPS
 
 pytestmark = pytest.mark.spark
 

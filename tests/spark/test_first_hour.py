@@ -15,12 +15,25 @@ SCRIPT = ROOT / "scripts" / "first_hour.py"
 SCENES = ROOT / "examples" / "first_hour"
 
 
-def test_first_hour_of_a_user() -> None:
+def play(*scenes: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT)], capture_output=True, text=True, check=False
+        [sys.executable, str(SCRIPT), *scenes], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     assert done.stdout.count("all is as it should be") >= 1
+
+
+def test_first_minutes_of_a_user() -> None:
+    """A wheel, its packages, rows in and out, the command line, and what the pages show."""
+    play("frames", "commands", "blocks")
+
+
+# CI: test_first_minutes_of_a_user; for what is left to nights, test_every_operation,
+# test_each_batch_is_there_once_after_kills_between_commit_and_checkpoint,
+# test_two_changes_of_the_same_rows_at_once_conflict
+@pytest.mark.nightly
+def test_first_hour_of_a_user() -> None:
+    play()
 
 
 def test_a_page_whose_block_fails_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from hoodoo.spark.frames import to_frame
+from hoodoo.spark.schema import to_frame
 
 pytestmark = pytest.mark.spark
 

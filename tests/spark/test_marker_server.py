@@ -22,14 +22,16 @@ from pathlib import Path
 import pytest
 
 from hoodoo.concurrency.markers import load_markers
-from hoodoo.env import Env
 from hoodoo.errors import EarlyConflict, EngineFailed, HoodooError, InputError, StorageError
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.names import MarkerKind, MarkerName
-from hoodoo.spark import guarded_http, marker_client, marker_routes, marker_server
-from hoodoo.spark.marker_client import ServedMarkers
-from hoodoo.spark.marker_protocol import MOST_BODY_BYTES, MOST_MARKERS, TOKEN_HEADER
-from hoodoo.spark.marker_server import MarkerServer, serve_markers
+from hoodoo.runtime.env import Env
+from hoodoo.spark.marker_server import client as marker_client
+from hoodoo.spark.marker_server import connections, routes
+from hoodoo.spark.marker_server import server as marker_server
+from hoodoo.spark.marker_server.client import ServedMarkers
+from hoodoo.spark.marker_server.protocol import MOST_BODY_BYTES, MOST_MARKERS, TOKEN_HEADER
+from hoodoo.spark.marker_server.server import MarkerServer, serve_markers
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.storage.traced import TracedStorage
 
@@ -37,7 +39,10 @@ T = InstantTime("20260102030405006")
 DIRECTORY = f".hoodie/.temp/{T}"
 FILES = 20
 CONFLICT = EarlyConflict(
-    "another write is faster", instant=T, others=("20260102030405001",), file_groups=("p/f1-0",)
+    "another write is faster",
+    instant=T,
+    conflicting_instants=("20260102030405001",),
+    file_groups=("p/f1-0",),
 )
 
 _names = count()
@@ -159,9 +164,9 @@ def warnings(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.LogCaptureFixture:
     """What is warned of by a process that has met no server yet."""
-    monkeypatch.setattr(marker_client, "_avoided", {})
-    monkeypatch.setattr(marker_client, "_warned", set())
-    monkeypatch.setattr(marker_server, "_warned", set())
+    monkeypatch.setattr(marker_client, "_avoid_since", {})
+    monkeypatch.setattr(marker_client, "_warned_servers", set())
+    monkeypatch.setattr(marker_server, "_warned_reasons", set())
     caplog.set_level(logging.WARNING, "hoodoo.spark")
     return caplog
 
@@ -351,7 +356,7 @@ def test_a_failing_server_is_gone_around(env: Env, warnings: pytest.LogCaptureFi
 def test_an_idle_connection_that_was_closed_is_opened_again(
     env: Env, warnings: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded_http, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(connections, "KEEP_ALIVE_S", 0.05)
     with server_on(env) as server:
         client = server.client
         client.announce(env, T, [marker(1)], number=0)
@@ -509,8 +514,8 @@ def test_half_open_connections_do_not_keep_others_out(env: Env) -> None:
 def test_half_open_connections_are_closed_in_time(
     env: Env, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded_http, "_HEAD_WITHIN_S", 0.2)
-    monkeypatch.setattr(marker_routes, "_BODY_WITHIN_S", 0.2)
+    monkeypatch.setattr(connections, "_HEAD_WITHIN_S", 0.2)
+    monkeypatch.setattr(routes, "_BODY_WITHIN_S", 0.2)
     with server_on(env) as server, half_open(server.client, 40) as opened:
         assert all(map(is_closed_by_server, opened))
 
@@ -518,7 +523,7 @@ def test_half_open_connections_are_closed_in_time(
 def test_a_client_that_sends_byte_by_byte_is_closed_in_time(
     env: Env, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded_http, "_HEAD_WITHIN_S", 0.3)
+    monkeypatch.setattr(connections, "_HEAD_WITHIN_S", 0.3)
     with server_on(env) as server, raw(server.client) as slow:
         slow.settimeout(0.02)
         started = time.monotonic()
@@ -552,8 +557,8 @@ def test_a_head_without_end_is_cut_off(env: Env) -> None:
 def test_the_oldest_stranger_gives_way_when_there_are_too_many(
     env: Env, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded_http, "_MOST_CONNECTIONS", 10)
-    monkeypatch.setattr(guarded_http, "_HEAD_WITHIN_S", 600.0)
+    monkeypatch.setattr(connections, "_MOST_CONNECTIONS", 10)
+    monkeypatch.setattr(connections, "_HEAD_WITHIN_S", 600.0)
     with server_on(env) as server:
         server.client.announce(env, T, [marker(1)], number=0)
         kept = marker_client._connection_of(server.client)._http
@@ -624,7 +629,7 @@ def test_a_server_that_cannot_start_is_done_without(
                 assert client is None
     assert len(warnings.records) == 1
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    for name in ("hoodoo.spark.guarded_http", "uvicorn.config"):
+    for name in ("hoodoo.spark.marker_server.connections", "uvicorn.config"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with serve_markers(server_on(env)) as client:
         assert client is None
@@ -633,7 +638,7 @@ def test_a_server_that_cannot_start_is_done_without(
 
 def test_the_packages_are_only_imported_when_a_server_starts() -> None:
     code = (
-        "import sys, hoodoo.spark.marker_client, hoodoo.spark.marker_server\n"
+        "import sys, hoodoo.spark.marker_server.client, hoodoo.spark.marker_server.server\n"
         "assert not {'uvicorn', 'httptools', 'pyspark'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hoodoo.spark.packing import FULL_TASK_BYTES, pack
+from hoodoo.spark.placement import FULL_TASK_BYTES, pack
 
 MB = 1 << 20
 

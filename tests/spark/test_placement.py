@@ -6,14 +6,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from hoodoo.spark.placement import leading_numbers
+from hoodoo.spark.placement import numbers_for_tasks
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7, 64, 1000])
 def test_each_number_leads_to_its_task(spark: SparkSession, tasks: int) -> None:
-    numbers = leading_numbers(tasks)
+    numbers = numbers_for_tasks(tasks)
     assert len(set(numbers)) == tasks
     rows = spark.createDataFrame([(n,) for n in numbers], "number int")
     hashed = rows.select(sf.expr(f"pmod(hash(number), {tasks})")).collect()
@@ -21,7 +21,7 @@ def test_each_number_leads_to_its_task(spark: SparkSession, tasks: int) -> None:
 
 
 def test_spark_repartitions_by_that_hash(spark: SparkSession) -> None:
-    numbers = leading_numbers(5)
+    numbers = numbers_for_tasks(5)
     rows = spark.createDataFrame(
         [(task, n) for task, n in enumerate(numbers)] * 3, "task int, n int"
     )

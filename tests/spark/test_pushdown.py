@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import datasource
 
 import hoodoo
-from hoodoo.engine.local import LocalEngine
+from hoodoo.read.scan import select_slices
+from hoodoo.runtime.engine import LocalEngine
 from hoodoo.table.ref import open_ref
-from hoodoo.table.scan import select
 
 if not hasattr(datasource, "Filter"):
     pytest.skip("Spark pushes filters down to Python sources from 4.1 on", allow_module_level=True)
@@ -33,7 +33,7 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from hoodoo.spark.pushdown import narrow_selection
+from hoodoo.spark.datasource.read import narrow_selection
 
 SCHEMA = pa.schema(
     [
@@ -101,19 +101,21 @@ PASSED_OVER = [
 
 @pytest.mark.parametrize(("given", "is_true"), EXACT)
 def test_rows_that_match_are_found_and_no_others(place: Path, given: Filter, is_true: Any) -> None:
-    chosen = narrow_selection(select(open_ref(str(place)), columns=["id"]), [given, *PASSED_OVER])
+    chosen = narrow_selection(
+        select_slices(open_ref(str(place)), columns=["id"]), [given, *PASSED_OVER]
+    )
     found = chosen.read(LocalEngine(threads=1))["id"].to_pylist()
     assert sorted(found) == [r["id"] for r in ROWS if is_true(r)]
 
 
 @pytest.mark.parametrize("given", PASSED_OVER, ids=str)
 def test_filters_that_mean_something_else_to_arrow_leave_all(place: Path, given: Filter) -> None:
-    chosen = select(open_ref(str(place)))
+    chosen = select_slices(open_ref(str(place)))
     assert narrow_selection(chosen, [given]) is chosen
 
 
 def test_partitions_are_left_out_and_other_filters_stay(place: Path) -> None:
-    chosen = select(open_ref(str(place)), filter="id < 9")
+    chosen = select_slices(open_ref(str(place)), filter="id < 9")
     pushed = narrow_selection(chosen, [EqualTo(("city",), "la")])
     assert [each.group.partition for each in pushed.slices] == ["city=la"]
     assert sorted(pushed.read(LocalEngine(threads=1))["id"].to_pylist()) == [1, 4, 7]

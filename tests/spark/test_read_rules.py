@@ -8,9 +8,8 @@ import pytest
 from hoodoo.model.dates import TimestampRule
 from hoodoo.model.keys import KeyGenerator, KeyRule
 from hoodoo.model.paths import PartitionPath
-from hoodoo.spark.evolution import first_types, takes
-from hoodoo.spark.native import tells_values
-from hoodoo.spark.python_scan import balance_loads
+from hoodoo.spark.placement import balance_loads
+from hoodoo.spark.read.native_scan import can_read_as, first_types, tells_values
 
 SCHEMA = pa.schema([("s", pa.string()), ("n", pa.int32()), ("d", pa.date32()), ("x", pa.float64())])
 
@@ -106,10 +105,10 @@ def test_the_oldest_type_of_each_column_is_found_in_few_steps() -> None:
 def test_types_that_spark_takes() -> None:
     inner = pa.list_(pa.struct([("a", pa.int32())]))
     grown = pa.list_(pa.struct([("a", pa.int64()), ("b", pa.string())]))
-    assert takes(inner, grown)
-    assert not takes(pa.list_(pa.int64()), pa.list_(pa.float64()))
-    assert not takes(pa.map_(pa.string(), pa.int32()), pa.map_(pa.string(), pa.string()))
-    assert takes(pa.timestamp("ms"), pa.timestamp("us", "UTC"))
-    assert not takes(pa.int64(), pa.timestamp("us"))
-    assert takes(pa.decimal128(5, 2), pa.decimal128(7, 4))
-    assert not takes(pa.decimal128(5, 2), pa.decimal128(5, 3))
+    assert can_read_as(inner, grown)
+    assert not can_read_as(pa.list_(pa.int64()), pa.list_(pa.float64()))
+    assert not can_read_as(pa.map_(pa.string(), pa.int32()), pa.map_(pa.string(), pa.string()))
+    assert can_read_as(pa.timestamp("ms"), pa.timestamp("us", "UTC"))
+    assert not can_read_as(pa.int64(), pa.timestamp("us"))
+    assert can_read_as(pa.decimal128(5, 2), pa.decimal128(7, 4))
+    assert not can_read_as(pa.decimal128(5, 2), pa.decimal128(5, 3))

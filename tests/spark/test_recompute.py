@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -12,10 +13,10 @@ from support.carriers import KEYS_IN_SPARK, from_files
 from support.indexed import BUCKETS, arrow, create, read_both
 
 from hoodoo.errors import HoodooError
-from hoodoo.spark import write
-from hoodoo.spark.recompute import is_cheap
+from hoodoo.spark.write import write
+from hoodoo.spark.write.write import is_cheap_to_recompute
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 ROWS = [(f"k{n}", "xyz"[n % 3], n, n) for n in range(300)]
 Change = Callable[[DataFrame], DataFrame]
@@ -40,26 +41,26 @@ def rows(spark: SparkSession, tmp_path: Path) -> DataFrame:
 
 @pytest.mark.parametrize("how", CHEAP)
 def test_file_scans_with_cheap_steps_are_cheap_to_recompute(rows: DataFrame, how: str) -> None:
-    assert is_cheap(CHEAP[how](rows))
+    assert is_cheap_to_recompute(CHEAP[how](rows))
 
 
 @pytest.mark.parametrize("how", DEAR)
 def test_costly_steps_are_not_cheap_to_recompute(rows: DataFrame, how: str) -> None:
-    assert not is_cheap(DEAR[how](rows))
+    assert not is_cheap_to_recompute(DEAR[how](rows))
 
 
 def test_sources_other_than_files_are_not_cheap_to_recompute(
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ) -> None:
     rows.write.json(str(tmp_path / "json"))
-    assert not is_cheap(spark.read.json(str(tmp_path / "json")))
-    assert not is_cheap(spark.createDataFrame(arrow(ROWS)))
-    assert not is_cheap(spark.range(5))
+    assert not is_cheap_to_recompute(spark.read.json(str(tmp_path / "json")))
+    assert not is_cheap_to_recompute(spark.createDataFrame(arrow(ROWS)))
+    assert not is_cheap_to_recompute(spark.range(5))
 
 
 @pytest.mark.parametrize("operation", ["upsert", "insert", "insert_overwrite_table"])
 @pytest.mark.parametrize("kept", [False, True])
-def test_rows_are_kept_only_where_they_are_dear(
+def test_rows_are_cached_only_when_expensive_to_recompute(
     spark: SparkSession, rows: DataFrame, tmp_path: Path, operation: str, kept: bool
 ) -> None:
     table = create(tmp_path / "t", "cow", {**KEYS_IN_SPARK, **BUCKETS}, "ts")
@@ -87,12 +88,14 @@ def test_rows_that_change_between_two_looks_are_refused(
     from_files(spark, arrow(ROWS), tmp_path / "others")
     (more,) = (tmp_path / "others").iterdir()
 
-    def changing(*_: object) -> None:
-        file.write_bytes(more.read_bytes())
-
     planned = write._plan_tagged
+
+    def change_and_plan(*args: Any, **options: Any) -> Any:
+        file.write_bytes(more.read_bytes())
+        return planned(*args, **options)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write, "_plan_tagged", lambda *a, **b: (changing(), planned(*a, **b))[1])
+        patch.setattr(write, "_plan_tagged", change_and_plan)
         with pytest.raises(HoodooError):
             table.insert(few)
     assert read_both(table) == []

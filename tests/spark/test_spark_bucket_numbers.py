@@ -1,4 +1,4 @@
-"""Buckets by a column of Spark are those of `hoodoo.rows.buckets`, which Apache Hudi computes."""
+"""Buckets by a column of Spark are those of `write.index.bucket_hash`, as Apache Hudi has them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from hoodoo.model.buckets import BucketRule
-from hoodoo.model.keys import EMPTY_KEY, NULL_KEY
-from hoodoo.rows.buckets import bucket_numbers
-from hoodoo.spark.bucket_hash import number_buckets
+from hoodoo.model.keys import EMPTY_KEY, NULL_KEY, BucketRule
+from hoodoo.spark.write.bucket_hash import number_buckets
+from hoodoo.write.index.bucket_hash import bucket_numbers
 
 pytestmark = pytest.mark.spark
 

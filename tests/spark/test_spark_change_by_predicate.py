@@ -14,14 +14,14 @@ from support.indexed import BUCKETS, GLOBAL, RECORD
 from support.record_indexed import check_index
 
 import hoodoo
-from hoodoo.api import Table
-from hoodoo.config.tasks import DRIVER_MAX_BYTES
-from hoodoo.env import Env
+from hoodoo.api.table import Table
+from hoodoo.config.write import DRIVER_MAX_BYTES
 from hoodoo.errors import HoodooError, InputError, WriteConflict
-from hoodoo.spark.predicate_writes import matching
+from hoodoo.runtime.env import Env
+from hoodoo.spark.row_changes.operations import matching
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
-from hoodoo.write.assignment import Target
+from hoodoo.write.planning.assignment import WriteTarget
 
 pytestmark = pytest.mark.spark
 
@@ -33,10 +33,12 @@ SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32()), ("c", pa.string())])
 @pytest.mark.parametrize(
     ("kind", "index", "most_bytes"),
     [
-        ("cow", {}, DEFAULT),
+        # CI: the same history on mor, and on cow with fewer bytes
+        pytest.param("cow", {}, DEFAULT, marks=pytest.mark.nightly),
         ("mor", {}, DEFAULT),
         ("cow", {}, 2_000),  # some changes fit, and others do not
-        ("mor", {}, 0),
+        # CI: the same history with buckets, which differs in where new rows go
+        pytest.param("mor", {}, 0, marks=pytest.mark.nightly),
         ("mor", BUCKETS, 0),
         ("cow", GLOBAL, 0),
         ("mor", RECORD, 0),
@@ -133,7 +135,7 @@ def test_files_that_cannot_match_are_not_read(spark: SparkSession, tmp_path: Pat
     table = hoodoo.create_table(tmp_path / "t", schema=SCHEMA, record_key="k", options=options)
     for n in range(4):
         table.bulk_insert(pa.table([[f"k{n}"], [n], ["x"]], schema=SCHEMA))
-    target = Target.load(open_ref(table.uri))
+    target = WriteTarget.load(open_ref(table.uri))
     assert len(matching(spark, target, "n >= 2").inputFiles()) == 2
     assert len(matching(spark, target, "abs(n) >= 2").inputFiles()) == 4
     before = {row["k"]: row["_hoodie_file_name"] for row in table.to_arrow().to_pylist()}

@@ -9,12 +9,12 @@ from random import Random
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from support.followed import WRITES, changes_in, expected_changes, follow_new_table
+from support.change_feed_table import WRITES, changes_in, expected_changes, follow_new_table
 from support.frame_checks import plan_of, rows_in, same_rows
 from support.wheel import rows_of
 
 import hoodoo
-from hoodoo.errors import InputError, SnapshotCleaned, Unsupported
+from hoodoo.errors import InputError, SnapshotCleaned, UnsupportedFeature
 from hoodoo.table.ref import open_ref
 
 pytestmark = pytest.mark.spark
@@ -67,7 +67,8 @@ def test_tables_of_apache_hudi(spark: SparkSession, unpack: Unpack) -> None:
     for name in ("cow/v9_txns_simple_nometa", "mor-avro/v9_txns_nonpart_meta"):
         table = hoodoo.open_table(str(unpack(name)))
         commits = sorted(
-            open_ref(table.uri).load_timeline().commits, key=lambda commit: commit.ended_at
+            open_ref(table.uri).load_timeline().commits,
+            key=lambda commit: commit.completion_or_requested_time,
         )
         columns = table.schema.names
         for commit in commits:
@@ -94,5 +95,5 @@ def test_bad_calls_are_refused(spark: SparkSession, tmp_path: Path) -> None:
         followed.table.changes(spark, since=since, deletes=True, columns=["w"])
     schema = pa.schema([("id", pa.string())])
     memory = hoodoo.create_table("memory://feed", schema=schema, record_key="id")
-    with pytest.raises(Unsupported, match="memory of one process"):
+    with pytest.raises(UnsupportedFeature, match="memory of one process"):
         memory.changes(spark, since="2020-01-01", deletes=True)

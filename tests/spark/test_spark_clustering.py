@@ -12,13 +12,12 @@ from pyspark.sql import SparkSession
 from support.wheel import rows_of, wheel_rows
 
 import hoodoo
-from hoodoo.engine.engine import Engine
-from hoodoo.engine.local import LocalEngine
-from hoodoo.services.clustering import run_clustering, schedule_clustering
+from hoodoo.read.file_listing import DirectoryLister
+from hoodoo.read.snapshot import take_snapshot
+from hoodoo.runtime.engine import Engine, LocalEngine
+from hoodoo.services.clustering.clustering import run_clustering, schedule_clustering
 from hoodoo.spark.engine import SparkEngine
-from hoodoo.table.listing import DirectoryLister
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 
 pytestmark = pytest.mark.spark
 

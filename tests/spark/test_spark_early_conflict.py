@@ -14,9 +14,9 @@ from support.carriers import KEYS_IN_DRIVER, KEYS_IN_SPARK
 from support.paused_writes import pause_write
 
 import hoodoo
-from hoodoo.api import Table
+from hoodoo.api.table import Table
 from hoodoo.errors import EarlyConflict, InputError
-from hoodoo.write.commit import CommitResult
+from hoodoo.write.commit.publish import CommitResult
 
 pytestmark = pytest.mark.spark
 
@@ -71,6 +71,7 @@ def test_the_first_task_that_fails_ends_the_others(spark: SparkSession, tmp_path
     assert table.to_arrow().num_rows == 4
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("carrier", [KEYS_IN_DRIVER, KEYS_IN_SPARK], ids=["driver", "spark"])
 def test_the_begin_finds_an_older_write(
@@ -82,11 +83,12 @@ def test_the_begin_finds_an_older_write(
         younger = hoodoo.open_table(place, options=carrier)
         with pytest.raises(EarlyConflict) as caught:
             younger.upsert(spark.createDataFrame(rows(2, "b", "c")))
-        assert caught.value.others == (older.instant,)
+        assert caught.value.conflicting_instants == (older.instant,)
         older.go_on()
     assert len(hoodoo.open_table(place).timeline()) == 3
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("strategy", ["simple_direct", "transactional_direct", "bloom_direct"])
 @pytest.mark.parametrize("markers", ["direct", "timeline_server_based"])
 def test_a_task_finds_an_older_write(
@@ -106,7 +108,7 @@ def test_a_task_finds_an_older_write(
         younger = hoodoo.open_table(place, options=options)
         with pytest.raises(EarlyConflict) as caught:
             younger.upsert(spark.createDataFrame(rows(2, "b")))
-        assert caught.value.others == (older.instant,)
+        assert caught.value.conflicting_instants == (older.instant,)
         assert caught.value.instant is not None
         older.go_on()
     found = hoodoo.open_table(place)
@@ -129,7 +131,7 @@ def test_the_driver_stops_the_job_within_a_period(
         younger = hoodoo.open_table(place, options=options)
         with pytest.raises(EarlyConflict) as caught:
             younger.upsert(many.union(spark.createDataFrame(rows(2, "b"))))
-        assert caught.value.others == (older.instant,)
+        assert caught.value.conflicting_instants == (older.instant,)
         older.go_on()
     assert hoodoo.open_table(place).to_arrow().num_rows == 4
 

@@ -22,8 +22,8 @@ from support.engine_items import (
 )
 
 import hoodoo
-from hoodoo.engine.stop import Stop
 from hoodoo.errors import CommitFailed, InputError
+from hoodoo.runtime.engine import StopSignal
 from hoodoo.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.spark
@@ -112,7 +112,7 @@ def test_a_stop_before_spark_knows_the_job_ends_it_all_the_same(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """It comes while the items are being sent."""
-    mark, stop = str(tmp_path / "go"), Stop()
+    mark, stop = str(tmp_path / "go"), StopSignal()
     items = [Slow(number, 0.5, mark) for number in range(2)]
     early = threading.Timer(0.2, lambda: stop.request(CommitFailed("stopped")))
     early.start()

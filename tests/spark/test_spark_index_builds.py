@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import hoodoo
 from hoodoo.errors import WriteConflict
-from hoodoo.testing.fresh_indexes import find_differences
+from hoodoo_testing.tables.fresh_indexes import find_differences
 
 pytestmark = pytest.mark.spark
 

@@ -16,15 +16,15 @@ from pyspark.sql import SparkSession
 
 import hoodoo
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
-from hoodoo.index import index_of
-from hoodoo.spark.prepare import prepare as prepare_by_spark
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.spark.schema import spark_schema
-from hoodoo.spark.session import override_settings
+from hoodoo.spark.session.session import override_settings
+from hoodoo.spark.write.prepare import prepare as prepare_by_spark
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.write.assignment import Target
-from hoodoo.write.prepare import check_table
-from hoodoo.write.prepare import prepare as prepare_here
+from hoodoo.write.index import index_of
+from hoodoo.write.planning.assignment import WriteTarget
+from hoodoo.write.planning.prepare import check_table
+from hoodoo.write.planning.prepare import prepare as prepare_here
 
 pytestmark = pytest.mark.spark
 
@@ -204,12 +204,13 @@ def test_keys_and_paths_are_spelled_alike(spark: SparkSession, tmp_path: Path, w
     frame = _frame(spark, case.rows())
     for zone in ("UTC", "America/Los_Angeles"):
         with _zone(spark, zone):
-            made = prepare_by_spark(Target(snapshot, index_of(snapshot.ref)), frame).frame.select(
-                RECORD_KEY, PARTITION_PATH
-            )
+            made = prepare_by_spark(
+                WriteTarget(snapshot, index_of(snapshot.ref)), frame
+            ).frame.select(RECORD_KEY, PARTITION_PATH)
             assert sorted(map(tuple, made.collect())) == expected, zone
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "what",
     [

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import hoodoo
-from hoodoo.api import Table
+from hoodoo.api.table import Table
 from hoodoo.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.spark

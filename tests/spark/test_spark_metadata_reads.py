@@ -1,4 +1,4 @@
-"""`table.read` and the data source find files by the metadata table, like `to_arrow`."""
+"""`read.scan` and the data source find files by the metadata table, like `to_arrow`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import hoodoo
-from hoodoo.metadata.file_changes import file_changes
+from hoodoo.metadata_table.indexes.files import file_changes
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.metadata_table import FILES
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.testing.metadata_tables import make_listing
+from hoodoo_testing.tables.metadata_tables import make_listing
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ def test_spark_reads_do_not_see_a_file_that_the_metadata_table_hides(
     assert slice_.base is not None
     hide = file_changes({}, {slice_.group.partition: [str(slice_.base.name)]})
     time, ended = InstantTime("20990101000000000"), InstantTime("20990101000000001")
-    made.commit(time, {FILES: hide}, ended=ended)
+    made.commit(time, {FILES: hide}, completion_time=ended)
     hoodoo.register(spark)
 
     def counts(options: dict[str, str]) -> set[int]:

@@ -32,11 +32,13 @@ from support.indexed import create as create_anyhow
 import hoodoo
 from hoodoo.errors import ConfigError, SchemaMismatch
 from hoodoo.model.files import FileSlice
-from hoodoo.spark import engine, join_keys, stored_keys
-from hoodoo.spark.session import override_settings
+from hoodoo.read.snapshot import take_snapshot
+from hoodoo.spark import engine
+from hoodoo.spark.session.session import override_settings
+from hoodoo.spark.write import stored_keys
+from hoodoo.spark.write import stored_keys as join_keys
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.timeline.load import read_commit
+from hoodoo.table.timeline import read_commit
 
 pytestmark = pytest.mark.spark
 
@@ -98,7 +100,7 @@ def test_stats_of_a_commit(
     for result, operation in ((first, "INSERT"), (second, "UPSERT"), (third, "DELETE")):
         found = ref.load_timeline().find(result.instant)
         assert found is not None
-        metadata = read_commit(ref.env, ref.properties.timeline, found)
+        metadata = read_commit(ref.env, ref.properties.timeline_paths, found)
         assert metadata.operation == operation
         sizes = [
             (tmp_path / "t" / (stat.path or "")).stat().st_size for _, stat in metadata.stats()
@@ -131,6 +133,7 @@ def test_inserts_keep_one_row_per_key_when_asked(
     assert read_both(table) == [("a", "x", 3, 1), ("a", "y", 1, 4), ("b", "x", 1, 3)]
 
 
+@THIN
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert", "insert_overwrite_table", "upsert"])
 @pytest.mark.parametrize("marks", [[True, False, None], ["D", "d", None]], ids=["own", "flagged"])
 def test_rows_that_are_marked_as_deleted_are_no_rows(

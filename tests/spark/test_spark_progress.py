@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import hoodoo
 from hoodoo import Progress
-from hoodoo.config.tasks import DRIVER_MAX_BYTES, DRIVER_MAX_KEYS
+from hoodoo.config.write import DRIVER_MAX_BYTES, DRIVER_MAX_KEYS
 
 pytestmark = pytest.mark.spark
 
@@ -20,6 +20,7 @@ WAYS = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "delete"])
 def test_a_write_by_spark_tells_its_phases(

@@ -1,4 +1,4 @@
-"""`table.read` and `table.changes` give the rows that `to_arrow` gives, and the `hudi` wheel."""
+"""Reads and changes on Spark give the rows that `to_arrow` and the `hudi` wheel give."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.frame_checks import is_merged, is_scanned, rows_in, same_rows
 from support.wheel import rows_of, wheel_rows
 
 import hoodoo
-from hoodoo.errors import InputError, TimelineError, Unsupported
+from hoodoo.errors import InputError, TimelineError, UnsupportedFeature
 from hoodoo.table.ref import open_ref
 
 pytestmark = pytest.mark.spark
@@ -63,6 +63,7 @@ def test_tables_of_apache_hudi_in_the_past(spark: SparkSession, unpack: Unpack) 
         assert rows_in(changed) == rows_of(table.changes(since=first.requested_time))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("ordering", ["ts", None])
 def test_spark_reads_the_same_rows_as_to_arrow_after_each_write(
@@ -89,7 +90,7 @@ def test_spark_reads_the_same_rows_as_to_arrow_after_each_write(
     for commit in (first, second, third, fourth):
         same_rows(table.read(spark, as_of=commit.instant), table.to_arrow(as_of=commit.instant))
         same_rows(table.changes(spark, since=commit.instant), table.changes(since=commit.instant))
-    window = {"since": first.instant, "until": second.instant}
+    window: dict[str, Any] = {"since": first.instant, "until": second.instant}
     changed = table.changes(spark, **window, columns=["id", "v"])
     same_rows(changed, table.changes(**window, columns=["id", "v"]))
     assert changed.count() == (2 if ordering else 3)
@@ -124,7 +125,7 @@ def test_slices_with_and_without_logs_together(spark: SparkSession, tmp_path: Pa
     assert frame.where("city is null").select("v").collect()[0].v == 3.0
 
 
-def test_the_view_is_that_of_the_call(spark: SparkSession, tmp_path: Path) -> None:
+def test_dataframe_reads_snapshot_of_read_call(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path, "mor")
     table.insert(rows(("a", "sf", 1, 1.0), ("b", "ny", 1, 1.0)))
     frame = table.read(spark)
@@ -204,7 +205,7 @@ def test_reads_that_make_no_sense_fail_with_a_reason(spark: SparkSession, tmp_pa
     with pytest.raises((InputError, TimelineError)):
         table.read(spark, as_of="not a time")
     memory = hoodoo.create_table("memory://spark-reads/t", schema=SCHEMA, record_key="id")
-    with pytest.raises(Unsupported, match="to_arrow"):
+    with pytest.raises(UnsupportedFeature, match="to_arrow"):
         memory.read(spark)
 
 
@@ -215,11 +216,11 @@ def test_spark_connect_is_refused(tmp_path: Path) -> None:
         def range(self) -> None: ...
 
     table = make(tmp_path, "cow")
-    with pytest.raises(Unsupported, match="Connect"):
+    with pytest.raises(UnsupportedFeature, match="Connect"):
         table.read(Remote())  # type: ignore[arg-type]  # it stands for one
 
 
-def test_damage_is_told_in_our_words(spark: SparkSession, tmp_path: Path) -> None:
+def test_damaged_file_raises_hoodoo_error_naming_it(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path, "mor")
     table.insert(rows(("a", "sf", 1, 1.0)))
     table.upsert(rows(("a", "sf", 2, 2.0)))

@@ -14,23 +14,23 @@ from pyspark.sql import functions as sf
 from support.indexed import KINDS, Row, arrow
 from support.record_indexed import RECORD_INDEXED, locate_rows, make_indexed, scan, target_of
 
-from hoodoo.engine.local import LocalEngine
-from hoodoo.format.metadata.keys import file_group_numbers
+from hoodoo.format.metadata_table.keys import file_group_numbers
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
-from hoodoo.index import Index
-from hoodoo.index.global_simple import GlobalSimpleIndex
-from hoodoo.index.record import RecordIndex
-from hoodoo.spark.collect_keys import collect_keys
-from hoodoo.spark.columns import DELETED, LABEL, PLACE
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.spark.datasource.register import ready_workers
 from hoodoo.spark.engine import SparkEngine
-from hoodoo.spark.join_keys import tag
-from hoodoo.spark.look_up_keys import look_up_keys, number_shares
-from hoodoo.spark.prepare import count_by_partition, prepare, prepare_deletes
-from hoodoo.spark.ready import ready_workers
+from hoodoo.spark.schema import IS_DELETED, LABEL, PARTITION
+from hoodoo.spark.write.collect_keys import collect_keys
+from hoodoo.spark.write.join_keys import tag
+from hoodoo.spark.write.prepare import count_by_partition, prepare, prepare_deletes
+from hoodoo.spark.write.stored_keys import look_up_keys, number_shares
 from hoodoo.table.ref import open_ref
-from hoodoo.write.assignment import Target
-from hoodoo.write.locate import LocatedRows, locate
-from hoodoo.write.prepare import Incoming
+from hoodoo.write.index import Index
+from hoodoo.write.index.record import RecordIndex
+from hoodoo.write.index.simple import GlobalSimpleIndex
+from hoodoo.write.planning.assignment import WriteTarget
+from hoodoo.write.planning.locate import LocatedRows, locate
+from hoodoo.write.planning.prepare import Incoming
 
 pytestmark = pytest.mark.spark
 
@@ -64,11 +64,15 @@ def by_row(incoming: Incoming, located: LocatedRows) -> Sent:
     return here | away
 
 
-def rows_in_driver(spark: SparkSession, target: Target, rows: list[Row], deletes: bool) -> Sent:
+def rows_in_driver(
+    spark: SparkSession, target: WriteTarget, rows: list[Row], deletes: bool
+) -> Sent:
     return by_row(*locate_rows(target, rows, SparkEngine(spark, "test"), deletes=deletes))
 
 
-def keys_in_driver(spark: SparkSession, target: Target, rows: list[Row], deletes: bool) -> Sent:
+def keys_in_driver(
+    spark: SparkSession, target: WriteTarget, rows: list[Row], deletes: bool
+) -> Sent:
     frame = spark.createDataFrame(arrow(rows))
     made = (prepare_deletes if deletes else prepare)(target, frame)
     keys = collect_keys(target, made)
@@ -83,14 +87,14 @@ def keys_in_driver(spark: SparkSession, target: Target, rows: list[Row], deletes
     return by_row(keys.incoming, located)
 
 
-def keys_in_spark(spark: SparkSession, target: Target, rows: list[Row], deletes: bool) -> Sent:
+def keys_in_spark(spark: SparkSession, target: WriteTarget, rows: list[Row], deletes: bool) -> Sent:
     frame = spark.createDataFrame(arrow(rows))
     made = (prepare_deletes if deletes else prepare)(target, frame)
     counts = count_by_partition(made.frame)
     tagged = tag(spark, target, made, counts, lambda kept: kept, deletes=deletes)
-    if DELETED not in tagged.columns:
-        tagged = tagged.withColumn(DELETED, sf.lit(False))
-    return {tuple(row) for row in tagged.select(RECORD_KEY, PLACE, LABEL, DELETED).collect()}
+    if IS_DELETED not in tagged.columns:
+        tagged = tagged.withColumn(IS_DELETED, sf.lit(False))
+    return {tuple(row) for row in tagged.select(RECORD_KEY, PARTITION, LABEL, IS_DELETED).collect()}
 
 
 CARRIERS: dict[str, Callable[..., Sent]] = {
@@ -136,7 +140,7 @@ def test_tasks_find_every_key_of_a_table_of_apache_hudi(
     found = look_up_keys(spark, lookup, frame)
     assert found.rdd.getNumPartitions() == lookup.shares == 10
     rows: list[Any] = found.collect()
-    assert {row[RECORD_KEY]: (row[PLACE], row[LABEL]) for row in rows} == located
+    assert {row[RECORD_KEY]: (row[PARTITION], row[LABEL]) for row in rows} == located
 
 
 def test_shares_are_numbered_as_by_arrow(spark: SparkSession) -> None:

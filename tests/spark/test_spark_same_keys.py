@@ -54,6 +54,7 @@ def create(place: str, kind: str, **options: str) -> hoodoo.Table:
     return hoodoo.open_table(place, {**NEW_GROUPS, **options})
 
 
+@pytest.mark.thin(2)
 @KINDS
 @pytest.mark.parametrize("carrier", list(CARRIERS))
 def test_the_second_upsert_is_refused(

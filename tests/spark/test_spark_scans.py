@@ -157,6 +157,7 @@ def test_settings_of_the_session_come_back(spark: SparkSession, tmp_path: Path) 
     spark.conf.unset(key)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("name", ["plain", "a b", "[x]{y}*?", "50%20:z", "zürich=1", "back\\slash"])
 def test_places_with_odd_names(spark: SparkSession, tmp_path: Path, name: str, kind: str) -> None:

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from support.frame_checks import is_scanned, same_rows
 
 import hoodoo
-from hoodoo.spark.native import is_reachable
-from hoodoo.testing.servers import S3Server
+from hoodoo.spark.read.native_scan import is_reachable
+from hoodoo_testing.servers.object_stores import S3Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 

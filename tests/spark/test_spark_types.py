@@ -9,17 +9,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import arrow_rows
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
+from support import arrow_rows
 from support.frame_checks import is_merged, is_scanned, same_rows
 
 import hoodoo
-from hoodoo.errors import InputError, SchemaMismatch, Unsupported
-from hoodoo.format.schema_types import normalise
+from hoodoo.errors import InputError, SchemaMismatch, UnsupportedFeature
+from hoodoo.format.arrow_types import normalise
 from hoodoo.spark.schema import arrow_schema, spark_schema, to_spark
 from hoodoo.table.ref import open_ref
 
@@ -124,7 +124,7 @@ def test_a_time_of_day_is_left_out_or_refused(spark: SparkSession, tmp_path: Pat
     schema = pa.schema([("id", pa.int64()), ("t", pa.time64("us"))])
     table = hoodoo.create_table(str(tmp_path / "t"), schema=schema, record_key="id")
     table.insert(pa.table({"id": [1, 2], "t": [dt.time(1), dt.time(2)]}, schema=schema))
-    with pytest.raises(Unsupported, match=r"column t\b.*columns="):
+    with pytest.raises(UnsupportedFeature, match=r"column t\b.*columns="):
         table.read(spark)
     same_rows(table.read(spark, columns=["id"]), table.to_arrow(columns=["id"]))
     chosen = {"columns": ["id"], "filter": [("t", ">", dt.time(1, 30))]}
@@ -136,7 +136,7 @@ def test_a_time_of_day_is_left_out_or_refused(spark: SparkSession, tmp_path: Pat
 def test_schemas_survive_the_round_trip_to_spark(schema: pa.Schema) -> None:
     try:
         there = spark_schema(schema)
-    except Unsupported:
+    except UnsupportedFeature:
         assert "time32" in str(schema) or "time64" in str(schema)
         return
     assert [field.name for field in there] == schema.names

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.errors import PySparkException
@@ -55,7 +56,7 @@ class World:
 def clean(spark: SparkSession) -> Iterator[None]:
     hoodoo.register(spark)
     yield
-    for name in NAMES:
+    for name in filter(spark.catalog.tableExists, NAMES):
         for kind in ("TEMPORARY VIEW", "TABLE", "VIEW"):
             if spark.catalog.tableExists(name):
                 _drop(spark, name, kind)
@@ -72,17 +73,22 @@ def _drop(spark: SparkSession, name: str, kind: str) -> None:
         assert kind == "TABLE"
 
 
+@pytest.fixture(scope="module")
+def first_rows(spark: SparkSession) -> pa.Table:
+    """The rows of the first commit: a job of Spark's, once."""
+    return spark.createDataFrame(FIRST, COLUMNS).toArrow()
+
+
 @pytest.fixture
-def world(spark: SparkSession, tmp_path: Path, clean: None) -> World:
-    rows = spark.createDataFrame(FIRST, COLUMNS)
+def world(spark: SparkSession, tmp_path: Path, clean: None, first_rows: pa.Table) -> World:
     table = hoodoo.create_table(
         str(tmp_path / "trips"),
-        schema=rows.schema,
+        schema=first_rows.schema,
         record_key="trip_id",
         partition_by="city",
         ordering="ts",
     )
-    first = table.insert(rows.toArrow()).instant
+    first = table.insert(first_rows).instant
     made = World(spark, tmp_path, table, first)
     made.sql("CREATE TABLE trips USING hoodoo LOCATION '/data/trips'")
     made.sql("CREATE TEMPORARY VIEW trips_view USING hoodoo OPTIONS (path '/data/trips')")

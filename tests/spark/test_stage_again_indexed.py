@@ -13,15 +13,15 @@ from support.carriers import KEYS_IN_SPARK
 from support.indexed import GLOBAL, KINDS, arrow, create, read_both
 from support.record_indexed import INDEXED, check_index
 
-from hoodoo.api import Table
-from hoodoo.env import Env
+from hoodoo.api.table import Table
 from hoodoo.errors import CommitFailed
-from hoodoo.spark import stage
+from hoodoo.runtime.env import Env
+from hoodoo.spark.write import stage
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref
-from hoodoo.testing.sim.metadata_checks import check_metadata_table
-from hoodoo.timeline.load import read_commit
+from hoodoo.table.timeline import read_commit
+from hoodoo_testing.simulator.checks.metadata_table import check_metadata_table
 
 pytestmark = pytest.mark.spark
 
@@ -80,7 +80,7 @@ def test_commit_and_record_index_agree(
     check_metadata_table(ref.env.storage)
     instant = ref.load_timeline().find(done.instant)
     assert instant is not None
-    commit = read_commit(ref.env, ref.properties.timeline, instant)
+    commit = read_commit(ref.env, ref.properties.timeline_paths, instant)
     named = {stat.path for _, stat in commit.stats()}
     made = {
         path.relative_to(tmp_path / "t").as_posix()

@@ -14,7 +14,7 @@ from support.paused_writes import pause_write
 
 import hoodoo
 from hoodoo.errors import InputError
-from hoodoo.write.commit import CommitResult
+from hoodoo.write.commit.publish import CommitResult
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ import pytest
 from support.processes import Children
 
 import hoodoo
-from hoodoo.model.commit_notes import BATCHES_KEY
-from hoodoo.timeline.load import read_commit
+from hoodoo.model.commit import BATCHES_KEY
+from hoodoo.table.timeline import read_commit
 
 pytestmark = pytest.mark.spark
 
@@ -62,6 +62,8 @@ def test_each_batch_is_there_once_after_kills_between_commit_and_checkpoint(
 def _newest_batches(table: hoodoo.Table) -> list[list[str]]:
     """What each commit says of batches, in the order of completion."""
     ref = table._ref
-    commits = sorted(ref.load_timeline().commits, key=lambda instant: instant.ended_at)
-    said = [read_commit(ref.env, ref.properties.timeline, instant) for instant in commits]
+    commits = sorted(
+        ref.load_timeline().commits, key=lambda instant: instant.completion_or_requested_time
+    )
+    said = [read_commit(ref.env, ref.properties.timeline_paths, instant) for instant in commits]
     return [list(json.loads(each.extra_metadata[BATCHES_KEY]).values()) for each in said]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hoodoo.spark.worker_python import is_driver_python
+from hoodoo.spark.session.worker_python import is_driver_python
 
 pytestmark = pytest.mark.spark
 

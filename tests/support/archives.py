@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hoodoo.format import lsm
+from hoodoo.format.timeline import history as lsm
 
 
 def archive(place: Path, *instants: lsm.ArchivedInstant) -> None:

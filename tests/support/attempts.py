@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from hoodoo.engine.local import LocalEngine
-from hoodoo.format.completion import Digest
-from hoodoo.model.commit import OperationType
-from hoodoo.model.stats import WriteStat
+from hoodoo.format.markers import Digest
+from hoodoo.model.commit import OperationType, WriteStat
+from hoodoo.runtime.engine import LocalEngine
 from hoodoo.storage.traced import TracedStorage
-from hoodoo.write.assignment import Target
-from hoodoo.write.begin import BegunWrite, begin
-from hoodoo.write.commit import commit
-from hoodoo.write.context import WriteContext
+from hoodoo.write.commit.begin import StartedWrite, begin
+from hoodoo.write.commit.publish import commit
 from hoodoo.write.execute import build_context, delete_markers_and_heartbeat, read_previous_slices
-from hoodoo.write.finalize import finalize
-from hoodoo.write.handle import HandleTask, run_handle
-from hoodoo.write.locate import locate
-from hoodoo.write.plan import PlannedWrite, plan
-from hoodoo.write.prepare import prepare
+from hoodoo.write.files.context import WriteContext
+from hoodoo.write.files.finalize import finalize
+from hoodoo.write.files.handle import HandleTask, run_handle
+from hoodoo.write.planning.assignment import WriteTarget
+from hoodoo.write.planning.locate import RoutedWrite, locate, route_rows
+from hoodoo.write.planning.prepare import prepare
 from support.writer_machines import Fleet, Machine, rows
 
 Before = Callable[[str, str], None]
@@ -28,7 +26,7 @@ Before = Callable[[str, str], None]
 class RepeatingEngine(LocalEngine):
     """Tasks run once, but nobody knows."""
 
-    repeats = True
+    may_repeat_tasks = True
 
 
 @dataclass
@@ -36,18 +34,18 @@ class Driver:
     """A machine that has begun an upsert of k1 to 2, of one file group."""
 
     machine: Machine
-    begun: BegunWrite
+    begun: StartedWrite
     context: WriteContext
-    planned: PlannedWrite
+    planned: RoutedWrite
 
     @classmethod
     def begin(cls, fleet: Fleet, **options: object) -> Driver:
         machine = fleet.machine("driver", **options)
         ref, engine = machine.ref, LocalEngine(threads=1)
-        target = Target.load(ref)
+        target = WriteTarget.load(ref)
         incoming, schema = prepare(ref, rows(k1=2), target.snapshot.schema)
         located = locate(target, incoming, engine)
-        planned = plan(target, OperationType.UPSERT, schema, incoming, located)
+        planned = route_rows(target, OperationType.UPSERT, schema, incoming, located)
         begun = begin(ref, planned.assignment)
         context = build_context(ref, begun, repeats=True)
         return cls(machine, begun, context, planned)

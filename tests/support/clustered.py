@@ -9,8 +9,8 @@ import pyarrow as pa
 
 import hoodoo
 from hoodoo.model.files import FileSlice
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
 
 SCHEMA = pa.schema(
     [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import hoodoo
-from hoodoo.api import Table
+from hoodoo.api.table import Table
 from hoodoo.inspect.conflicts import InProgressReport
 
 SCHEMA = pa.schema([("id", pa.string()), ("event_date", pa.string()), ("v", pa.int64())])

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hoodoo.api import Table
-from hoodoo.engine.local import LocalEngine
-from hoodoo.env import Env, Process, SystemIds
+from hoodoo.api.table import Table
 from hoodoo.model import paths
 from hoodoo.model.instant import InstantTime
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.runtime.env import Env, Process, SystemIds
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from support.processes import Child, Children
 
@@ -55,7 +55,7 @@ def driver(
     with Listener(address, "AF_UNIX") as listener:
         spec = {"address": address, "settings": dict(settings)}
         child = children.start(script, spec, deadline_s=deadline_s)
-        listener._listener._socket.settimeout(READY_WITHIN_S)
+        cast(Any, listener)._listener._socket.settimeout(READY_WITHIN_S)
         try:
             connection = listener.accept()
         except TimeoutError:

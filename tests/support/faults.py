@@ -23,7 +23,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from hoodoo.errors import AlreadyExists
+from hoodoo.errors import ObjectExists
 from hoodoo.storage.local import LocalStorage, LocalWrite
 from hoodoo.storage.storage import ObjectInfo
 from support.processes import Journal, until
@@ -116,7 +116,7 @@ def arm() -> None:
         _meet(file, "publish")
         try:
             made = publish(file)
-        except AlreadyExists:
+        except ObjectExists:
             _note(_root(file), file._path, "refused")
             raise
         _note(_root(file), file._path, "published")

@@ -26,15 +26,25 @@ class Fault:
         return self.verb == verb and re.search(self.part, path) is not None
 
 
-class FaultyStorage:
-    """Any storage, with faults; `before` is called ahead of each operation on a path."""
+def _do_nothing(verb: str, path: str) -> None:
+    """Let the operation go ahead."""
 
-    def __init__(
-        self, inner: Storage, before: Callable[[str, str], None] = lambda verb, path: None
-    ) -> None:
+
+class FaultyStorage:
+    """Any storage, with faults, and with what happens ahead of its operations."""
+
+    def __init__(self, inner: Storage) -> None:
         self._inner = inner
-        self._before = before
+        self._before: Callable[[str, str], object] = _do_nothing
         self.faults: list[Fault] = []
+
+    def before(self, act: Callable[[str, str], object]) -> None:
+        """Have this done ahead of each operation on a path, with its verb; it may raise."""
+        self._before = act
+
+    def leave_alone(self) -> None:
+        """Have nothing done any more; faults stay."""
+        self._before = _do_nothing
 
     def lose(self, verb: str, part: str, *, landed: bool, times: int = 1) -> None:
         """Let operations get no answer, whether they landed or not."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from hoodoo.env import Process
+from hoodoo.runtime.env import Process
 
 
 @dataclass
@@ -62,7 +62,7 @@ class World:
             self.seconds = max(self.seconds, timer.due)
             timer.due += timer.interval_s
             timer.step()
-        self.seconds = end
+        self.seconds = max(self.seconds, end)  # steps take time too
 
 
 class HandClock:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
-from hoodoo.model.buckets import BucketRule, bucket_of
+from hoodoo.model.keys import BucketRule, bucket_of
 from hoodoo.model.names import parse_base_file
-from hoodoo.rows.buckets import bucket_numbers
+from hoodoo.write.index.bucket_hash import bucket_numbers
 from support.wheel import wheel_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])

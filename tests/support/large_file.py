@@ -16,21 +16,21 @@ import numpy as np
 import pyarrow as pa
 
 import hoodoo
-from hoodoo.engine.local import LocalEngine
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY, avro_from_arrow, with_meta_fields
 from hoodoo.model.commit import OperationType
-from hoodoo.model.file_group_write import FileGroupWrite, WriteKind
 from hoodoo.model.instant import InstantTime
+from hoodoo.read.base_files import build_read_rule
+from hoodoo.read.scan import slice_reads
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.rows import merge
-from hoodoo.table.read import slice_reads
-from hoodoo.table.read_rule import build_read_rule
+from hoodoo.runtime.engine import LocalEngine
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.write.assignment import Assignment
-from hoodoo.write.bulk import HASH, StreamTask, write_stream
-from hoodoo.write.context import WriteContext
-from hoodoo.write.execute import Phases, execute
-from hoodoo.write.handle import HandleTask, run_handle
+from hoodoo.write.execute import PhaseTimer, execute
+from hoodoo.write.files.bulk_insert import HASH, StreamTask, write_stream
+from hoodoo.write.files.context import WriteContext
+from hoodoo.write.files.handle import HandleTask, run_handle
+from hoodoo.write.index.destinations import FileGroupWrite, WriteKind
+from hoodoo.write.planning.assignment import Assignment
 
 ROWS, AT_ONCE = 850_000, 50_000
 SCHEMA = pa.schema(
@@ -82,7 +82,7 @@ def make(place: str) -> None:
         assignment,
         lambda context, stop: write_stream(StreamTask(context, 0), batches()),
         LocalEngine(),
-        Phases(ref.env),
+        PhaseTimer(ref.env),
     )
 
 

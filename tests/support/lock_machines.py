@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hoodoo.concurrency.lock_protocol import Lock
-from hoodoo.concurrency.locks import make_lock
-from hoodoo.env import Env
-from hoodoo.format.lease import Lease, decode
+from hoodoo.concurrency.locks.lock import Lock
+from hoodoo.concurrency.locks.table_lock import make_lock
+from hoodoo.format.json_files import Lease, decode_lock_file
 from hoodoo.model import paths
+from hoodoo.runtime.env import Env
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import TableRef, open_ref
@@ -46,7 +46,7 @@ class Machines:
 
     def body(self) -> Lease:
         """The lease that is there."""
-        return decode(self.store.read(self.path))
+        return decode_lock_file(self.store.read(self.path))
 
 
 def lossy_storage_of(ref: TableRef) -> LossyStorage:

@@ -6,9 +6,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from hoodoo.format.log.blocks import HeaderKey
+from hoodoo.format.log.blocks import HeaderKey, encode_blocks
 from hoodoo.format.log.reader import read_blocks
-from hoodoo.format.log.writer import encode_blocks
 
 
 def copy_without_headers(table: Path, to: Path) -> Path:

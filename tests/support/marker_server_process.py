@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 import sys
 
-from hoodoo.env import Env
 from hoodoo.model.instant import InstantTime
-from hoodoo.spark.marker_server import MarkerServer
+from hoodoo.runtime.env import Env
+from hoodoo.spark.marker_server.server import MarkerServer
 
 
 def main(uri: str, instant: str) -> None:

@@ -53,14 +53,14 @@ class Story:
             del self.rows[key]
         return self.note(done.instant)
 
-    def note(self, instant: InstantTime) -> InstantTime:
-        self.past[instant] = dict(self.rows)
-        return instant
+    def note(self, instant_time: InstantTime) -> InstantTime:
+        self.past[instant_time] = dict(self.rows)
+        return instant_time
 
-    def go_back(self, instant: InstantTime) -> None:
+    def go_back(self, instant_time: InstantTime) -> None:
         """Forget what came after a commit."""
-        self.past = {time: then for time, then in self.past.items() if time <= instant}
-        self.rows = dict(self.past[instant])
+        self.past = {time: then for time, then in self.past.items() if time <= instant_time}
+        self.rows = dict(self.past[instant_time])
 
     def open(self, **options: object) -> hoodoo.Table:
         """The same table with other settings."""

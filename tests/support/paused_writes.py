@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hoodoo.api import Table
-from hoodoo.engine.local import LocalEngine
-from hoodoo.env import Env
+from hoodoo.api.table import Table
 from hoodoo.model.instant import InstantTime
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.runtime.env import Env
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.ref import open_ref

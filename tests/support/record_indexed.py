@@ -7,24 +7,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodoo.engine.engine import Engine
-from hoodoo.engine.local import LocalEngine
-from hoodoo.env import Env
-from hoodoo.format.metadata.record_index import LOCATIONS
+from hoodoo.format.metadata_table.record_index import LOCATIONS
 from hoodoo.format.schema import PARTITION_PATH, RECORD_KEY
-from hoodoo.index import Index
-from hoodoo.metadata.entries import read_entries
-from hoodoo.metadata.metadata_table import open_metadata_table
+from hoodoo.metadata_table.entries.read import read_entries
+from hoodoo.metadata_table.table import open_metadata_table
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.metadata_table import RECORD_INDEX
-from hoodoo.table.read import read_rule, read_slice, slice_reads
+from hoodoo.read.scan import build_scan_rule, read_slice, slice_reads
+from hoodoo.read.snapshot import take_snapshot
+from hoodoo.runtime.engine import Engine, LocalEngine
+from hoodoo.runtime.env import Env
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.testing.metadata_tables import HandMadeMetadata, make_listing
-from hoodoo.testing.sim.metadata_checks import check_record_index
-from hoodoo.write.assignment import Target
-from hoodoo.write.locate import LocatedRows, locate
-from hoodoo.write.prepare import Incoming, combine, prepare
+from hoodoo.write.index import Index
+from hoodoo.write.planning.assignment import WriteTarget
+from hoodoo.write.planning.locate import LocatedRows, locate
+from hoodoo.write.planning.prepare import Incoming, combine, prepare
+from hoodoo_testing.simulator.checks.metadata_table import check_record_index
+from hoodoo_testing.tables.metadata_tables import HandMadeMetadata, make_listing
 from support.indexed import INDEX, RECORD, Row, arrow, create
 
 RECORD_INDEXED = [
@@ -49,7 +48,7 @@ def scan(ref: TableRef) -> Located:
     snapshot = take_snapshot(ref)
     if RECORD_KEY not in snapshot.schema.names:
         return {}
-    rule = read_rule(snapshot, columns=[RECORD_KEY])
+    rule = build_scan_rule(snapshot, columns=[RECORD_KEY])
     return {
         key: (read.slice.group.partition, read.slice.group.file_id)
         for read in slice_reads(snapshot, rule, snapshot.slices())
@@ -73,12 +72,12 @@ def check_index(table: Any, keys: set[str] | None = None) -> None:
     check_record_index(open_ref(table.uri).env.storage)
 
 
-def target_of(path: Path | str, index: Index, env: Env | None = None) -> Target:
+def target_of(path: Path | str, index: Index, env: Env | None = None) -> WriteTarget:
     """The table as it is now, to be planned on by an index."""
-    return Target(take_snapshot(open_ref(str(path), None, env)), index)
+    return WriteTarget(take_snapshot(open_ref(str(path), None, env)), index)
 
 
-def locate_keys(target: Target, keys: list[str], partitions: list[str]) -> Sent:
+def locate_keys(target: WriteTarget, keys: list[str], partitions: list[str]) -> Sent:
     """Where rows that are nothing but keys go."""
     texts, places = pa.array(keys, pa.string()), pa.array(partitions, pa.string())
     rows = pa.table({RECORD_KEY: texts, PARTITION_PATH: places})
@@ -93,7 +92,7 @@ def sent(located: LocatedRows) -> Sent:
 
 
 def locate_rows(
-    target: Target, rows: list[Row], engine: Engine, *, deletes: bool = False
+    target: WriteTarget, rows: list[Row], engine: Engine, *, deletes: bool = False
 ) -> tuple[Incoming, LocatedRows]:
     """Rows of `support.indexed`, one for each key, and where they go."""
     incoming, _ = prepare(target.ref, arrow(rows), target.snapshot.schema)
@@ -126,7 +125,7 @@ def add_record_index(
     made.fill(
         RECORD_INDEX,
         locations(scan(ref) if located is None else located),
-        ended=newest,
+        completion_time=newest,
         groups=groups,
     )
     made.publish()

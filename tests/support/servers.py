@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from hoodoo.testing.servers import ServerUnavailable
+from hoodoo_testing.servers.object_stores import ServerUnavailable
 
 Server = TypeVar("Server")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import hoodoo
-from hoodoo.testing.jvm import LIGHT
+from hoodoo_testing.servers.jvm import LIGHT
 
 
 def local_session(place: Path, master: str = "local[2]", **settings: str) -> SparkSession:
@@ -21,7 +21,7 @@ def local_session(place: Path, master: str = "local[2]", **settings: str) -> Spa
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": " ".join(LIGHT),
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.local.dir": str(place / "local"),

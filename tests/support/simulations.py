@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pytest
 
-from hoodoo.testing.sim.explore import Search, by_seed, fault_points, search
-from hoodoo.testing.sim.faults import Fault
-from hoodoo.testing.sim.scenario import MakeScenario, Outcome, run
+from hoodoo_testing.simulator.scenario import MakeScenario, RunOutcome, run
+from hoodoo_testing.simulator.search.explore import Search, by_seed, fault_points, search
+from hoodoo_testing.simulator.world.faults import Fault
 
-SEEDS = int(os.environ.get("HOODOO_SIM_SEEDS", "20"))
+SEEDS = int(os.environ.get("HOODOO_SIM_SEEDS", "6"))
 """Of each scenario. `make sim-nightly` runs 20,000 of each, from another seed each night."""
-MANY_FAULTS = 60
+MANY_FAULTS = 24
 FIRST_SEED = int(os.environ.get("HOODOO_SIM_FIRST_SEED", "0"))
 
 
@@ -22,7 +22,7 @@ Record = Callable[[str, object], None]
 
 
 def explore(
-    record: Record, name: str, outcomes: Iterator[Outcome], *, cap: int | None = None
+    record: Record, name: str, outcomes: Iterator[RunOutcome], *, cap: int | None = None
 ) -> Search:
     """Run them all, tell how many there were, and fail at a violation, with its trace."""
     found = search(outcomes, cap=cap)
@@ -32,7 +32,10 @@ def explore(
 
 
 def share_of_faults(step: int) -> pytest.MarkDecorator:
-    """For tests with an argument `step`: CI runs a fault of theirs in `step`, nights run all."""
+    """For tests with an argument `step`: CI runs a fault of theirs in `step`, nights run all.
+
+    A `step` that is prime to the number of faults comes by each of them.
+    """
     every = pytest.param(1, id="all", marks=pytest.mark.nightly)
     return pytest.mark.parametrize("step", [pytest.param(step, id="some"), every])
 
@@ -49,10 +52,14 @@ def explore_faults(
     return found
 
 
-def find_violation(name: str, outcomes: Iterable[Outcome]) -> int:
-    """Fail unless one of them violates something: the simulator can tell. After how many runs."""
+def find_violation(name: str, outcomes: Iterable[RunOutcome]) -> int:
+    """Fail unless one of them violates an invariant: the simulator can tell. After how many runs.
+
+    A mutant that breaks, such as by a name that is gone, proves nothing.
+    """
     found = search(outcomes)
     assert found.failures, f"{name}: nothing found in {found.runs} runs"
+    assert not found.failures[0].is_broken, f"{name} breaks: {found.failures[0].violation}"
     print(f"{name}: found after {found.runs} runs: {found.failures[0].violation}")
     return found.runs
 

@@ -7,18 +7,18 @@ import re
 
 import pyarrow as pa
 
-from hoodoo.api import Table
-from hoodoo.concurrency.gate import Attempt
-from hoodoo.concurrency.heartbeat import open_instant
-from hoodoo.concurrency.transaction import transaction
-from hoodoo.engine.local import LocalEngine
-from hoodoo.env import Env
+from hoodoo.api.table import Table
+from hoodoo.concurrency.transactions import instants
+from hoodoo.concurrency.transactions.gate import Attempt
+from hoodoo.concurrency.transactions.instants import open_instant
+from hoodoo.concurrency.transactions.transaction import transaction
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.model.instant import Action
+from hoodoo.runtime.engine import LocalEngine
+from hoodoo.runtime.env import Env
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.timeline import transitions
 from support.faulty import FaultyStorage
 from support.hand_clock import HandClock, HandIds, World
 
@@ -104,8 +104,8 @@ def begin_commit(machine: Machine) -> Attempt:
     """An inflight commit of this machine, with its heartbeat."""
     with transaction(machine.ref, "begin") as txn:
         time, heartbeat = open_instant(txn, machine.ref, kind="insert")
-        requested = transitions.request(txn, time, Action.COMMIT)
-        return Attempt(transitions.start(txn, requested, CommitMetadata()), heartbeat)
+        requested = instants.create_requested_file(txn, time, Action.COMMIT)
+        return Attempt(instants.create_inflight_file(txn, requested, CommitMetadata()), heartbeat)
 
 
 COMPLETED = r"(?<!metadata/\.hoodie)/timeline/\d+_\d+\.\w+$"
@@ -126,4 +126,4 @@ def cut_power_at(machine: Machine, verb: str, part: str) -> None:
         if dead:
             raise PowerCut
 
-    machine.storage._before = before
+    machine.storage.before(before)

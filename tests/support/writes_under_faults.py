@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from processes.soundness import check_sound, recover_wholly
+from processes.table_checks import check_sound, recover_wholly
 
 import hoodoo
 from hoodoo.storage.local import LocalStorage

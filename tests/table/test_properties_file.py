@@ -5,17 +5,17 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from hoodoo.concurrency.gate import change_properties
-from hoodoo.concurrency.transaction import transaction
-from hoodoo.env import Env
+from hoodoo.concurrency.transactions.gate import change_properties
+from hoodoo.concurrency.transactions.head import read_head
+from hoodoo.concurrency.transactions.transaction import transaction
 from hoodoo.errors import FormatError, NoSuchTable, UnsupportedVersion
 from hoodoo.model import paths
+from hoodoo.runtime.env import Env
 from hoodoo.storage import open_storage
 from hoodoo.storage.traced import TracedStorage
 from hoodoo.table.create import create_table
 from hoodoo.table.properties import load_properties
 from hoodoo.table.ref import open_ref
-from hoodoo.timeline.head import read_head
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

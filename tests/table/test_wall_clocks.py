@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.hand_clock import HandClock, World
 from support.zones import time_zone
 
-from hoodoo.env import SystemClock
 from hoodoo.model.instant import TimelineZone, from_wall_ms, next_time
-from hoodoo.timeline.zone import moment_of, now_wall_ms, parse_moment, wall_ms
+from hoodoo.runtime.env import SystemClock
+from hoodoo.table.timeline import moment_of, now_wall_ms, parse_moment, wall_ms
 
 EPOCH = datetime(1970, 1, 1)
 ZONES = (

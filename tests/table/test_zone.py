@@ -18,16 +18,15 @@ from support.hand_clock import HandClock, HandIds, World
 from support.zones import time_zone
 
 import hoodoo
-from hoodoo.concurrency.transaction import transaction
-from hoodoo.env import Env
+from hoodoo.concurrency.transactions.transaction import REMIND_S, new_time, transaction
 from hoodoo.errors import ConfigError, FormatError
 from hoodoo.model import paths
 from hoodoo.model.instant import Action, Instant, InstantTime, State, TimelineZone, from_wall_ms
+from hoodoo.runtime.env import Env
 from hoodoo.storage.memory import MemoryStorage
 from hoodoo.table.create import create_table
 from hoodoo.table.ref import TableRef, open_ref
-from hoodoo.timeline.load import instant_path
-from hoodoo.timeline.txn import REMIND_S, new_time
+from hoodoo.table.timeline import instant_path
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
 ZONE_KEY = "hoodie.table.timeline.timezone"
@@ -221,7 +220,7 @@ class Machine:
 
     def place(self, time: InstantTime) -> None:
         instant = Instant(time, Action.CLEAN, State.INFLIGHT)
-        self.store.create(instant_path(self.ref.properties.timeline, instant), b"")
+        self.store.create(instant_path(self.ref.properties.timeline_paths, instant), b"")
 
     def place_ahead(self, minutes: float) -> InstantTime:
         time = from_wall_ms(self.clock.local_ms(self.clock.now_ms()) + int(minutes * 60_000))
@@ -230,7 +229,7 @@ class Machine:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "hoodoo.timeline"]
+    return [record.getMessage() for record in caplog.records if record.name == "hoodoo.concurrency"]
 
 
 @pytest.mark.parametrize("minutes", [11, 3 * 24 * 60])

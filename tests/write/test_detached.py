@@ -12,7 +12,6 @@ from support.wheel import wheel_rows
 from support.writer_machines import COMPLETED, EXPIRY_S, INTERVAL_MS, SCHEMA, Fleet, Machine, rows
 
 import hoodoo
-from hoodoo.engine.local import LocalEngine
 from hoodoo.errors import (
     CommitFailed,
     CommitUnknown,
@@ -21,11 +20,12 @@ from hoodoo.errors import (
     InputError,
     SchemaMismatch,
     TaskStopped,
-    Unsupported,
+    UnsupportedFeature,
     WriteConflict,
 )
 from hoodoo.model import paths
-from hoodoo.model.stats import WriteStat
+from hoodoo.model.commit import WriteStat
+from hoodoo.runtime.engine import LocalEngine
 from hoodoo.table.ref import open_ref
 from hoodoo.write.detached import (
     DetachedWrite,
@@ -93,7 +93,7 @@ def test_a_part_that_takes_long_keeps_the_write_alive() -> None:
     assert judge.rows() == {"k1": 1}
 
 
-def test_nobody_beats_between_the_parts() -> None:
+def test_attempt_is_lost_after_pause_longer_than_expiry() -> None:
     fleet, write = begin_here()
     stats = part(fleet.machine("task"), write, rows(k1=1))
     fleet.world.pass_time(EXPIRY_S + 1)
@@ -202,7 +202,7 @@ def test_bad_columns_are_refused_before_anything_is_begun(
 )
 def test_what_moves_rows_is_refused(setting: dict[str, object]) -> None:
     fleet = Fleet()
-    with pytest.raises(Unsupported, match=r"use table\.bulk_insert"):
+    with pytest.raises(UnsupportedFeature, match=r"use table\.bulk_insert"):
         begin_detached(fleet.machine("planner", **setting).ref, SCHEMA)
 
 

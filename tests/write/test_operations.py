@@ -10,13 +10,13 @@ import pytest
 
 import hoodoo
 from hoodoo.errors import WriteConflict
-from hoodoo.format import timeline as codec
-from hoodoo.format.parquet import open_parquet, read_footer
+from hoodoo.format.parquet.base_file import open_parquet, read_footer
+from hoodoo.format.timeline import instant_files as codec
 from hoodoo.model.instant import Action, Instant, InstantTime, State
-from hoodoo.model.plan import ClusteringGroup, ClusteringPlan, RequestedReplaceMetadata, SliceInfo
+from hoodoo.model.plans import ClusteringGroup, ClusteringPlan, RequestedReplaceMetadata, SliceInfo
+from hoodoo.read.snapshot import take_snapshot
 from hoodoo.table.ref import open_ref
-from hoodoo.table.snapshot import take_snapshot
-from hoodoo.timeline.load import instant_path, read_commit
+from hoodoo.table.timeline import instant_path, read_commit
 
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("v", pa.string())])
 
@@ -70,7 +70,7 @@ def test_stats_of_a_commit(tmp_path: Path) -> None:
     ref = open_ref(table.uri)
     found = ref.load_timeline().find(third.instant)
     assert found is not None
-    commit = read_commit(ref.env, ref.properties.timeline, found)
+    commit = read_commit(ref.env, ref.properties.timeline_paths, found)
     (stat,) = [stat for _, stat in commit.stats()]
     assert (stat.num_writes, stat.num_deletes, stat.num_update_writes) == (3, 1, 0)
     assert stat.prev_commit == second.instant
@@ -161,7 +161,7 @@ def test_groups_of_a_pending_clustering_are_left_alone(tmp_path: Path, operation
     now = ref.load_timeline().newest_time
     assert now is not None
     instant = Instant(InstantTime(str(int(now) + 1)), Action.CLUSTERING, State.REQUESTED)
-    ref.env.storage.create(instant_path(ref.properties.timeline, instant), codec.encode(plan))
+    ref.env.storage.create(instant_path(ref.properties.timeline_paths, instant), codec.encode(plan))
     before = len(ref.load_timeline())
     with pytest.raises(WriteConflict, match="clustering"):
         getattr(table, operation)(rows([1, 3]))
@@ -171,8 +171,8 @@ def test_groups_of_a_pending_clustering_are_left_alone(tmp_path: Path, operation
 
 
 def test_a_write_that_was_overtaken_is_not_published(tmp_path: Path) -> None:
-    from hoodoo.engine.local import LocalEngine
     from hoodoo.model.commit import OperationType
+    from hoodoo.runtime.engine import LocalEngine
     from hoodoo.write import operations
 
     table = make(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 import hoodoo
 from hoodoo import Progress
-from hoodoo.cli import progress as bars
+from hoodoo.cli.output import progress as bars
 
 ROWS = [{"id": number, "city": f"c{number}"} for number in range(5)]
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])

@@ -20,7 +20,7 @@ def overtake(north: Machine, south: Machine, *, times: int) -> None:
             left -= 1
             south.table.upsert(rows(k1=100 + left))
 
-    north.storage._before = before
+    north.storage.before(before)
 
 
 @pytest.mark.parametrize(("retries", "conflicts"), [(1, 1), (3, 2), (3, 3)])
@@ -37,7 +37,7 @@ def test_conflicts_are_retried_with_back_off(retries: int, conflicts: int) -> No
 
 
 @pytest.mark.parametrize("retries", [0, 2])
-def test_too_many_conflicts_are_told(retries: int) -> None:
+def test_write_conflict_raised_after_last_retry(retries: int) -> None:
     fleet = Fleet()
     north, south = fleet.machine("north", **{RETRIES: retries}), fleet.machine("south")
     south.table.insert(rows(k1=1, k2=2))
@@ -48,7 +48,7 @@ def test_too_many_conflicts_are_told(retries: int) -> None:
     assert "UPSERT" in str(caught.value)
     (group,) = caught.value.file_groups
     assert group.startswith("part=a/")
-    (other,) = caught.value.others
+    (other,) = caught.value.conflicting_instants
     found = south.ref.load_timeline().find(other)
     assert found is not None
     assert found.is_completed
@@ -80,7 +80,7 @@ def test_writes_that_overlap_nobody_need_no_retry() -> None:
             south.table.upsert(rows("b", k2=20))
             south.table.insert(rows("c", k3=3))
 
-    north.storage._before = before
+    north.storage.before(before)
     north.table.upsert(rows("a", k1=10))
     assert left == 0
     assert south.rows() == {"k1": 10, "k2": 20, "k3": 3}

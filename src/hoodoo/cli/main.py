@@ -17,24 +17,24 @@ import typer
 from typer.core import TyperGroup
 
 from hoodoo import __version__
-from hoodoo.cli import (
-    changes,
-    conflicts,
+from hoodoo.cli.commands import (
     create,
     demo,
-    doctor,
     index,
     inspect,
     lock,
     plans,
+    read,
     repair,
     retention,
     services,
     upgrade,
-    upkeep,
     write,
 )
-from hoodoo.cli.output import print_error, print_line
+from hoodoo.cli.commands import inspect as conflicts
+from hoodoo.cli.commands import repair as doctor
+from hoodoo.cli.commands import services as upkeep
+from hoodoo.cli.output.text import print_error, print_line
 from hoodoo.errors import HoodooError
 
 COMMANDS: tuple[Callable[..., None], ...] = (
@@ -43,8 +43,8 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     inspect.schema,
     inspect.timeline,
     inspect.files,
-    inspect.scan,
-    changes.changes,
+    read.scan,
+    read.changes,
     write.write,
     plans.plans,
     conflicts.conflicts,
@@ -69,7 +69,7 @@ GROUPS: dict[str, tuple[str, Mapping[str, Callable[..., None]]]] = {
 }
 
 
-_INTERRUPTED = 130
+_INTERRUPT_EXIT_CODE = 130
 _HELP = """Lakehouse tables in Apache Hudi's format.
 
 An instant is one action on the table, such as a commit, named by the time when it was requested.
@@ -86,7 +86,7 @@ class _Commands(TyperGroup):
         except HoodooError as error:
             print_error(error)
             by_hand = isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
-            raise typer.Exit(_INTERRUPTED if by_hand else 1) from None
+            raise typer.Exit(_INTERRUPT_EXIT_CODE if by_hand else 1) from None
         except KeyboardInterrupt as interrupt:
             _end_interrupted(interrupt)
 
@@ -94,7 +94,7 @@ class _Commands(TyperGroup):
 def _end_interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
     """One line for Ctrl-C, with what the command has to say of it."""
     print_error(HoodooError(": ".join(["interrupted", *map(str, interrupt.args)])))
-    raise typer.Exit(_INTERRUPTED) from None
+    raise typer.Exit(_INTERRUPT_EXIT_CODE) from None
 
 
 app = typer.Typer(

@@ -6,7 +6,7 @@ from enum import Enum
 
 from hoodoo.config.key import Key, boolean, integer, names, one_of, optional_text
 from hoodoo.config.write import MIB
-from hoodoo.model.layout import Layout
+from hoodoo.model.plans import Layout
 
 _PLAN = "hoodie.clustering.plan.strategy."
 

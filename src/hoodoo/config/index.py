@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from hoodoo.config.key import Elsewhere, Key, boolean, integer, names, one_of
-from hoodoo.config.resolve import Config
+from hoodoo.config.key import Config, HudiOnlyValue, Key, boolean, integer, names, one_of
 from hoodoo.errors import ConfigError
-from hoodoo.model.buckets import MOST_BUCKETS, BucketRule
+from hoodoo.model.keys import MOST_BUCKETS, BucketRule
 
 
 class IndexType(Enum):
@@ -40,7 +39,7 @@ _index_type = one_of(
 def _known_index(value: str) -> IndexType:
     """An index that there is; Apache Hudi has more."""
     if value.upper() == "RECORD_LEVEL_INDEX":
-        raise Elsewhere(
+        raise HudiOnlyValue(
             "hoodoo has no record index by partition; RECORD_INDEX is the one of the whole table"
         )
     return _index_type(value)
@@ -48,7 +47,7 @@ def _known_index(value: str) -> IndexType:
 
 def _bucket_engine(value: str) -> BucketEngine:
     if value.upper() == "CONSISTENT_HASHING":
-        raise Elsewhere("hoodoo has buckets of a fixed number only: SIMPLE")
+        raise HudiOnlyValue("hoodoo has buckets of a fixed number only: SIMPLE")
     return one_of(BucketEngine)(value)
 
 

@@ -1,19 +1,26 @@
-"""`Key[T]`: one setting: its name, how its text is read, its default, and a line of doc."""
+"""Settings: a `Key[T]` describes one, and a `Config` holds the values that users give.
+
+A `Key` has a name, a parser of its text, a default, and a line of doc. A `Config` is immutable and
+answers by `Key`. The last section has the keys about options themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
 
 from hoodoo.errors import ConfigError, UnsupportedValue
 
+# -- keys ------------------------------------------------------------------------------------------
+
+
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
 
-class Elsewhere(ValueError):
+class HudiOnlyValue(ValueError):
     """Apache Hudi has this value, and hoodoo does not."""
 
 
@@ -32,7 +39,7 @@ class Key(Generic[T]):
         try:
             return self.parse(text.strip())
         except ValueError as error:
-            kind = UnsupportedValue if isinstance(error, Elsewhere) else ConfigError
+            kind = UnsupportedValue if isinstance(error, HudiOnlyValue) else ConfigError
             raise kind(
                 key=name or self.name, value=text, reason=str(error) or "not a legal value"
             ) from None
@@ -95,16 +102,86 @@ def one_of(enum: type[E], *elsewhere: str, **spellings: E) -> Callable[[str], E]
 
     `elsewhere`: values that Apache Hudi has and hoodoo has not.
     """
-    known = {str(member.value).lower(): member for member in enum}
-    known |= {spelling.lower(): member for spelling, member in spellings.items()}
+    members = {str(member.value).lower(): member for member in enum}
+    members |= {spelling.lower(): member for spelling, member in spellings.items()}
     absent = {value.lower() for value in elsewhere}
 
     def parse(value: str) -> E:
         plain = value.rpartition(".")[2].lower()
-        member = known.get(plain)
+        member = members.get(plain)
         if member is None:
-            kind = Elsewhere if plain in absent else ValueError
+            kind = HudiOnlyValue if plain in absent else ValueError
             raise kind(f"expected one of {', '.join(str(m.value) for m in enum)}")
         return member
 
     return parse
+
+
+# -- options -> Config -----------------------------------------------------------------------------
+
+
+# Names of options for the table; those that begin otherwise are for the storage.
+_TABLE_OPTIONS = ("hoodie.", "hoodoo.", "_hoodie.", "_.hoodie.")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings by key; absent ones have their default."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, key: Key[T]) -> T:
+        """The value of a key: set under its name or an alias, else the default."""
+        for name in (key.name, *key.aliases):
+            text = self.values.get(name)
+            if text is not None:
+                return key.read(text, name=name)
+        return key.default
+
+    def sets(self, key: Key[T]) -> bool:
+        """Whether a key was given at all."""
+        return self.spelling(key) is not None
+
+    def spelling(self, key: Key[T]) -> str | None:
+        """The name under which a key was set: its own or an alias; None if it was not."""
+        return next((name for name in (key.name, *key.aliases) if name in self.values), None)
+
+    def over(self, lower: Mapping[str, str]) -> Config:
+        """This config on top of `lower`."""
+        return Config({**lower, **self.values})
+
+
+def split_options(options: Mapping[str, object] | None) -> tuple[Config, dict[str, str]]:
+    """Table options (`hoodie.*`, `hoodoo.*`) and storage options (all others), as text."""
+    table: dict[str, str] = {}
+    storage: dict[str, str] = {}
+    for name, value in (options or {}).items():
+        if not isinstance(name, str):
+            raise ConfigError(key=repr(name), value=value, reason="an option's name is a text")
+        (table if name.startswith(_TABLE_OPTIONS) else storage)[name] = as_text(name, value)
+    return Config(table), storage
+
+
+def as_text(name: str, value: object) -> str:
+    """A typed option value as the text that would stand in a properties file."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int() | float():
+            return str(value)
+        case list() | tuple():
+            return ",".join(str(item) for item in value)
+        case _:
+            kind = type(value).__name__
+            raise ConfigError(key=name, value=value, reason=f"a {kind} cannot be an option")
+
+
+# -- keys about options ----------------------------------------------------------------------------
+
+
+STRICT = Key(
+    "hoodoo.strict",
+    boolean,
+    False,
+    "An option that neither hoodoo nor Apache Hudi knows is an error, not a warning.",
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hoodoo.config.key import Key, boolean, integer, one_of
-from hoodoo.model.plan import PlanPolicy
+from hoodoo.model.plans import PlanPolicy
 
 SERVICES_ENABLED = Key(
     "hoodie.table.services.enabled",

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hoodoo.config.key import (
-    Key,
-    boolean,
-    integer,
-    names,
-    one_of,
-    optional_text,
-    text,
-)
-from hoodoo.config.resolve import Config
+from hoodoo.config.key import Config, Key, boolean, integer, names, one_of, optional_text, text
 from hoodoo.errors import ConfigError, UnsupportedVersion
 from hoodoo.model.dates import TimestampRule, TimestampType, scalar_unit
 from hoodoo.model.instant import TimelineZone
@@ -196,54 +187,54 @@ CHECKSUM: Key[int | None] = Key(
     "hoodie.table.checksum", integer(0, 2**32 - 1), None, "CRC-32 of database and table name."
 )
 
-_TIMEBASED = "hoodie.keygen.timebased."
+_TIMEBASED_PREFIX = "hoodie.keygen.timebased."
 _OLD_TIMEBASED = "hoodie.deltastreamer.keygen.timebased."
 
 
 TIMESTAMP_TYPE: Key[TimestampType | None] = Key(
-    f"{_TIMEBASED}timestamp.type",
+    f"{_TIMEBASED_PREFIX}timestamp.type",
     one_of(TimestampType),
     None,
     "What the partition column's values are.",
     aliases=(f"{_OLD_TIMEBASED}timestamp.type",),
 )
 OUTPUT_FORMAT = Key(
-    f"{_TIMEBASED}output.dateformat",
+    f"{_TIMEBASED_PREFIX}output.dateformat",
     text,
     "",
     "Java date pattern of the partition path.",
     aliases=(f"{_OLD_TIMEBASED}output.dateformat",),
 )
 INPUT_FORMAT = Key(
-    f"{_TIMEBASED}input.dateformat",
+    f"{_TIMEBASED_PREFIX}input.dateformat",
     names,
     NO_NAMES,
     "Java date patterns of text values, separated by commas.",
     aliases=(f"{_OLD_TIMEBASED}input.dateformat",),
 )
 ZONE: Key[str | None] = Key(
-    f"{_TIMEBASED}timezone",
+    f"{_TIMEBASED_PREFIX}timezone",
     optional_text,
     None,
     "Time zone of partition paths and of text values; wins over the two keys for either.",
     aliases=(f"{_OLD_TIMEBASED}timezone",),
 )
 INPUT_ZONE: Key[str | None] = Key(
-    f"{_TIMEBASED}input.timezone",
+    f"{_TIMEBASED_PREFIX}input.timezone",
     optional_text,
     None,
     "Time zone of text values that name none.",
     aliases=(f"{_OLD_TIMEBASED}input.timezone",),
 )
 OUTPUT_ZONE: Key[str | None] = Key(
-    f"{_TIMEBASED}output.timezone",
+    f"{_TIMEBASED_PREFIX}output.timezone",
     optional_text,
     None,
     "Time zone of partition paths.",
     aliases=(f"{_OLD_TIMEBASED}output.timezone",),
 )
 SCALAR_UNIT = Key(
-    f"{_TIMEBASED}timestamp.scalar.time.unit",
+    f"{_TIMEBASED_PREFIX}timestamp.scalar.time.unit",
     scalar_unit,
     "SECONDS",
     "Unit of SCALAR values.",
@@ -252,7 +243,7 @@ SCALAR_UNIT = Key(
 
 
 FORMAT_DELIMITER = Key(
-    f"{_TIMEBASED}input.dateformat.list.delimiter.regex",
+    f"{_TIMEBASED_PREFIX}input.dateformat.list.delimiter.regex",
     text,
     ",",
     "What separates the input patterns; another than a comma: the table can only be read.",
@@ -287,7 +278,7 @@ def table_properties(raw: Mapping[str, str]) -> TableProperties:
         name=name,
         type=config.get(TYPE),
         version=version,
-        timeline=TimelinePaths.of(
+        timeline_paths=TimelinePaths.of(
             version.timeline_layout,
             timeline=config.get(TIMELINE_PATH),
             history=archive_folder(config) if is_old else config.get(HISTORY_PATH),
@@ -353,8 +344,8 @@ def _initial_version(config: Config) -> TableVersion | None:
     number = config.values.get(INITIAL_VERSION, "").strip()
     if not number.isdigit():
         return None
-    known = [version for version in TableVersion if version.value <= int(number)]
-    return known[-1] if known else TableVersion.SIX
+    versions = [version for version in TableVersion if version.value <= int(number)]
+    return versions[-1] if versions else TableVersion.SIX
 
 
 def key_rule(config: Config) -> KeyRule:

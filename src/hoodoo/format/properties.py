@@ -9,6 +9,13 @@ r"""Java properties text: `hoodie.properties` and `.hoodie_partition_metadata`.
 
 Bytes are ISO-8859-1. Reading follows `java.util.Properties` to the letter. Writing escapes only
 what must be: Java writes `\:` where `:` would do, and readers exist that never take it back.
+
+`.hoodie_partition_metadata` is the file that makes a directory a partition:
+
+#partition metadata
+#Sat Mar 07 16:26:00 UTC 2026
+commitTime=20260307162557587        the instant that made the partition
+partitionDepth=1                    how many directories it lies below the table
 """
 
 from __future__ import annotations
@@ -16,9 +23,15 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from hoodoo.errors import FormatError
+from hoodoo.model.instant import InstantTime, is_instant_time
+from hoodoo.model.paths import PartitionPath
+
+# -- properties text -------------------------------------------------------------------------------
+
 
 NAME_KEY = "hoodie.table.name"
 DATABASE_KEY = "hoodie.database.name"
@@ -166,9 +179,48 @@ def checksum(properties: Mapping[str, str]) -> int:
 
 def verify(properties: Mapping[str, str]) -> None:
     """Refuse properties whose checksum is there and wrong: the file is damaged or half made."""
-    stored = properties.get(CHECKSUM_KEY)
-    if stored is None:
+    text = properties.get(CHECKSUM_KEY)
+    if text is None:
         return
-    expected = str(checksum(properties))
-    if stored.strip() != expected:
-        raise FormatError(f"{CHECKSUM_KEY} is {stored!r}, but name and database give {expected}")
+    right_checksum = str(checksum(properties))
+    if text.strip() != right_checksum:
+        raise FormatError(
+            f"{CHECKSUM_KEY} is {text!r}, but name and database give {right_checksum}"
+        )
+
+
+# -- partition metadata ----------------------------------------------------------------------------
+
+
+_COMMIT_TIME = "commitTime"
+_DEPTH = "partitionDepth"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """Who made a partition, and how deep it lies."""
+
+    commit_time: InstantTime
+    depth: int
+
+    @classmethod
+    def of(cls, partition: PartitionPath, *, made_by: InstantTime) -> PartitionMetadata:
+        """The metadata of a partition that `made_by` creates."""
+        return cls(made_by, len(partition.split("/")) if partition else 0)
+
+
+def encode(metadata: PartitionMetadata, *, at_ms: int | None = None) -> bytes:
+    """The file's bytes; with a date line if a time is given."""
+    values = {_COMMIT_TIME: metadata.commit_time, _DEPTH: str(metadata.depth)}
+    return serialise(values, comment="partition metadata", at_ms=at_ms)
+
+
+def decode(data: bytes) -> PartitionMetadata:
+    """What the file's bytes say."""
+    values = parse(data)
+    commit_time, depth = values.get(_COMMIT_TIME), values.get(_DEPTH)
+    if commit_time is None or not is_instant_time(commit_time):
+        raise FormatError(f"{_COMMIT_TIME} is {commit_time!r}, not an instant time")
+    if depth is None or not (depth.isascii() and depth.isdigit() and len(depth) <= 9):
+        raise FormatError(f"{_DEPTH} is {depth!r}, not a small whole number")
+    return PartitionMetadata(InstantTime(commit_time), int(depth))

@@ -30,8 +30,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from hoodoo.errors import SchemaMismatch
-from hoodoo.format.avro_schema import LOGICAL_TYPES, PRIMITIVES, load_record, parse_record
-from hoodoo.format.schema_types import COMMENT, fixed_size_of, normalise
+from hoodoo.format.arrow_types import COMMENT, fixed_size_of, normalise
+from hoodoo.format.avro.schema import LOGICAL_TYPES, PRIMITIVES, load_record, parse_record
 
 COMMIT_TIME = "_hoodie_commit_time"
 COMMIT_SEQNO = "_hoodie_commit_seqno"
@@ -117,12 +117,12 @@ def _avro_type(type_: pa.DataType, name: str, namespace: str) -> Any:
         return {"type": "map", "values": _avro_union(type_.item_field, name, namespace)}
     if pt.is_list(type_):
         return {"type": "array", "items": _avro_union(type_.value_field, name, namespace)}
-    fixed = {"type": "fixed", "name": "fixed", "namespace": f"{namespace}.{name}"}
+    fixed_type = {"type": "fixed", "name": "fixed", "namespace": f"{namespace}.{name}"}
     if pt.is_decimal(type_):
         precision, scale = type_.precision, type_.scale
         decimal = {"logicalType": "decimal", "precision": precision, "scale": scale}
-        return {**fixed, "size": fixed_size_of(precision), **decimal}
-    return {**fixed, "size": type_.byte_width}
+        return {**fixed_type, "size": fixed_size_of(precision), **decimal}
+    return {**fixed_type, "size": type_.byte_width}
 
 
 def _avro_union(field: pa.Field, name: str, namespace: str) -> Any:

@@ -16,10 +16,10 @@ _P5 = 0x27D4EB2F165667C5
 
 def xxh64(data: bytes, seed: int = SEED) -> int:
     """The 64-bit hash of some bytes."""
-    striped = len(data) - len(data) % 32
-    if striped:
+    stripes_end = len(data) - len(data) % 32
+    if stripes_end:
         lanes = [seed + _P1 + _P2, seed + _P2, seed, seed - _P1]
-        for words in iter_unpack("<4Q", data[:striped]):
+        for words in iter_unpack("<4Q", data[:stripes_end]):
             lanes = [_round(lane, word) for lane, word in zip(lanes, words, strict=True)]
         turns = zip(lanes, (1, 7, 12, 18), strict=True)
         value = sum(_rotate(lane, bits) for lane, bits in turns)
@@ -27,7 +27,7 @@ def xxh64(data: bytes, seed: int = SEED) -> int:
             value = (value ^ _round(0, lane)) * _P1 + _P4
     else:
         value = seed + _P5
-    return _avalanche(_tail((value + len(data)) & _MASK, data[striped:]))
+    return _avalanche(_tail((value + len(data)) & _MASK, data[stripes_end:]))
 
 
 def _tail(value: int, rest: bytes) -> int:

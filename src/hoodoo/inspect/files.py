@@ -10,8 +10,7 @@ from hoodoo.errors import InputError
 from hoodoo.model.files import DataFile, FileGroup, FileSlice
 from hoodoo.model.instant import InstantTime
 from hoodoo.model.paths import PartitionPath
-from hoodoo.table.file_index import FileIndex
-from hoodoo.table.groups import visible_groups
+from hoodoo.read.file_listing import FileFinder, visible_groups
 from hoodoo.table.ref import TableRef
 
 _BOUNDS = (0, 64 * 1024, MIB, 16 * MIB, 64 * MIB, 128 * MIB, 512 * MIB)
@@ -82,7 +81,7 @@ def report_files(ref: TableRef, *, partition: str | None = None) -> FilesReport:
     """The files of the table, or of one partition and those below it."""
     partition = partition.rstrip("/") if partition is not None else None
     timeline = ref.load_timeline()
-    index = FileIndex(ref, timeline)
+    index = FileFinder(ref, timeline)
     groups = visible_groups(ref, timeline, keep=_Within(partition), lister=index)
     groups = tuple(group for group in groups if _is_within(group.id.partition, partition))
     if not groups and partition is not None:
@@ -128,7 +127,7 @@ def _is_within(path: PartitionPath, partition: str | None) -> bool:
     return partition is None or f"{path}/".startswith(f"{partition}/")
 
 
-def _check_partition(index: FileIndex, partition: str) -> None:
+def _check_partition(index: FileFinder, partition: str) -> None:
     partitions = index.partitions()
     if any(_is_within(path, partition) for path in partitions):
         return  # there, but without visible files

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hoodoo.concurrency.others import WRITER_KEY
-from hoodoo.errors import FormatError, NotFound
-from hoodoo.format import timeline as codec
-from hoodoo.format.lsm import ArchivedInstant
-from hoodoo.model.commit import SCHEMA_KEY, CommitMetadata
+from hoodoo.errors import FormatError, ObjectNotFound
+from hoodoo.format.timeline import instant_files as codec
+from hoodoo.format.timeline.history import ArchivedInstant
+from hoodoo.model.commit import SCHEMA_KEY, WRITER_KEY, CommitMetadata
 from hoodoo.model.instant import Instant, InstantTime, State
+from hoodoo.table.history import load_history
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline.history import load_history
-from hoodoo.timeline.load import read_metadata
+from hoodoo.table.timeline import read_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +38,34 @@ def report_history(
 
     One file is read for each commit reported. Archived ones are read only if they are asked for.
     """
-    found = []
+    reports = []
     commits = ref.load_timeline().commits.instants
-    for instant in sorted(commits, key=_ended, reverse=True)[:last]:
+    for instant in sorted(commits, key=_end_time, reverse=True)[:last]:
         report = _report_active(ref, instant)
         if report is not None:
-            found.append(report)
-    if include_archived and (last is None or len(found) < last):
-        seen = {instant.requested_time for instant in commits}
-        history = load_history(ref.env, ref.properties.timeline)
-        for archived in sorted(history, key=_ended, reverse=True):
-            if archived.requested_time in seen or not archived.action.writes_data:
+            reports.append(report)
+    if include_archived and (last is None or len(reports) < last):
+        active_times = {instant.requested_time for instant in commits}
+        history = load_history(ref.env, ref.properties.timeline_paths)
+        for entry in sorted(history, key=_end_time, reverse=True):
+            if entry.requested_time in active_times or not entry.action.writes_data:
                 continue
-            report = _report_archived(archived)
+            report = _report_archived(entry)
             if report is not None:
-                found.append(report)
-    return found[:last]
+                reports.append(report)
+    return reports[:last]
 
 
-def _ended(one: Instant | ArchivedInstant) -> str:
+def _end_time(one: Instant | ArchivedInstant) -> str:
     return one.completion_time or one.requested_time
 
 
 def _report_active(ref: TableRef, instant: Instant) -> CommitReport | None:
     try:
-        metadata = read_metadata(ref.env, ref.properties.timeline, instant)
-    except NotFound:  # archived meanwhile
+        metadata = read_metadata(ref.env, ref.properties.timeline_paths, instant)
+    except ObjectNotFound:  # archived meanwhile
         return None
-    return _report(instant.requested_time, instant.completion_time, metadata, archived=False)
+    return _report(instant.requested_time, instant.completion_time, metadata, is_archived=False)
 
 
 def _report_archived(old: ArchivedInstant) -> CommitReport | None:
@@ -74,11 +73,15 @@ def _report_archived(old: ArchivedInstant) -> CommitReport | None:
         metadata = codec.decode(old.metadata or b"", old.action, State.COMPLETED)
     except FormatError:
         return None  # it has no metadata that can be read
-    return _report(old.requested_time, old.completion_time, metadata, archived=True)
+    return _report(old.requested_time, old.completion_time, metadata, is_archived=True)
 
 
 def _report(
-    instant: InstantTime, completion_time: InstantTime | None, metadata: object, *, archived: bool
+    instant_time: InstantTime,
+    completion_time: InstantTime | None,
+    metadata: object,
+    *,
+    is_archived: bool,
 ) -> CommitReport | None:
     if not isinstance(metadata, CommitMetadata):
         return None
@@ -88,7 +91,7 @@ def _report(
     extra = dict(metadata.extra_metadata)
     extra.pop(SCHEMA_KEY, None)
     return CommitReport(
-        instant=instant,
+        instant=instant_time,
         completion_time=completion_time,
         operation=metadata.operation_type,
         inserted=sum(stat.num_inserts for stat in stats),
@@ -96,5 +99,5 @@ def _report(
         deleted=sum(stat.num_deletes for stat in stats),
         owner=extra.pop(WRITER_KEY, None),
         metadata=extra,
-        is_archived=archived,
+        is_archived=is_archived,
     )

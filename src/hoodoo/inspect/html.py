@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from hoodoo.engine.local import LocalEngine
 from hoodoo.format.schema import without_meta_fields
-from hoodoo.table import stream
+from hoodoo.read import scan
+from hoodoo.read.scan import select_slices
+from hoodoo.runtime.engine import LocalEngine
 from hoodoo.table.ref import TableRef
-from hoodoo.table.scan import select
 
 _CHEAP_FILES = 16
 """Footers of so many files are read to tell the number of rows."""
@@ -18,11 +18,11 @@ _COLUMNS = 50
 def describe_html(ref: TableRef) -> str:
     """A few lines of HTML; whatever the table holds is escaped."""
     engine, properties = LocalEngine(), ref.properties
-    selection = select(ref, columns=stream.key_columns(ref), engine=engine)
+    selection = select_slices(ref, columns=scan.key_columns(ref), engine=engine)
     slices = selection.slices
     facts = [properties.type.value.lower().replace("_", "-"), f"version {properties.version.value}"]
     if len(slices) <= _CHEAP_FILES and not any(slice_.logs for slice_ in slices):
-        facts.append(_count(stream.count_rows(selection, engine), "row"))
+        facts.append(_count(scan.count_rows(selection, engine), "row"))
     facts.append(_count(len(slices), "file group"))
     rules = [
         ("key", properties.keys.record_fields),

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from hoodoo.errors import FormatError, NotFound
+from hoodoo.errors import FormatError, ObjectNotFound
 from hoodoo.inspect.timeline import InstantReport, report_instant
-from hoodoo.metadata.build import list_bases
-from hoodoo.metadata.delta_commits import list_partition
-from hoodoo.metadata.recorder import load_defined_columns, recorded_partitions
-from hoodoo.model.index_build import IndexBuild, read_builds
+from hoodoo.metadata_table.build import list_bases
+from hoodoo.metadata_table.delta_commits import list_partition
+from hoodoo.metadata_table.recorder import load_defined_columns, partitions_to_update
 from hoodoo.model.instant import Instant, InstantTime
 from hoodoo.model.metadata_table import COLUMN_STATS, PARTITION_STATS
-from hoodoo.services.index_schedule import load_planned
+from hoodoo.services.indexing.plan import IndexBuild, load_planned, read_builds
 from hoodoo.table.ref import TableRef
 
 
@@ -52,18 +51,18 @@ def report_indexes(ref: TableRef) -> list[IndexReport]:
     """The indexes of a table, those that are being built included, by name."""
     ref = ref.reopen()
     builds = _load_builds(ref)
-    return [_report(ref, name, builds) for name in sorted(recorded_partitions(ref.properties))]
+    return [_report(ref, name, builds) for name in sorted(partitions_to_update(ref.properties))]
 
 
 def _load_builds(ref: TableRef) -> dict[str, tuple[Instant, IndexBuild]]:
     """The plans of what is being built, by partition; those of other engines are not known."""
-    found: dict[str, tuple[Instant, IndexBuild]] = {}
+    build_by_partition: dict[str, tuple[Instant, IndexBuild]] = {}
     for instant, plan in load_planned(ref, ref.load_timeline()).items():
         try:
-            found |= {build.partition: (instant, build) for build in read_builds(plan)}
+            build_by_partition |= {build.partition: (instant, build) for build in read_builds(plan)}
         except FormatError:
             continue
-    return found
+    return build_by_partition
 
 
 def _report(ref: TableRef, name: str, builds: dict[str, tuple[Instant, IndexBuild]]) -> IndexReport:
@@ -72,13 +71,13 @@ def _report(ref: TableRef, name: str, builds: dict[str, tuple[Instant, IndexBuil
     columns: tuple[str, ...] = ()
     if name in (COLUMN_STATS, PARTITION_STATS):
         columns = load_defined_columns(ref.env, ref.properties) or ()
-    state, built, instant, owner = IndexState.COMPLETE, len(groups), None, None
+    state, built_groups, instant, owner = IndexState.COMPLETE, len(groups), None, None
     if name in ref.properties.metadata_partitions_inflight:
-        state, built = IndexState.UNPLANNED, 0
+        state, built_groups = IndexState.UNPLANNED, 0
         if name in builds:
             plan, build = builds[name]
             instant = plan.requested_time
-            built = len(list_bases(ref.env, name, build.base_time))
+            built_groups = len(list_bases(ref.env, name, build.base_time))
             state, owner = _find_builder(ref, plan)
     return IndexReport(
         name=name,
@@ -86,7 +85,7 @@ def _report(ref: TableRef, name: str, builds: dict[str, tuple[Instant, IndexBuil
         files=len(files),
         size_bytes=sum(file.size_bytes for file in files),
         file_groups=len(groups),
-        built=built,
+        built=built_groups,
         columns=columns,
         instant=instant,
         owner=owner,
@@ -95,9 +94,9 @@ def _report(ref: TableRef, name: str, builds: dict[str, tuple[Instant, IndexBuil
 
 def _find_builder(ref: TableRef, plan: Instant) -> tuple[IndexState, str | None]:
     try:
-        found: InstantReport = report_instant(ref, plan)
-    except NotFound:
+        report: InstantReport = report_instant(ref, plan)
+    except ObjectNotFound:
         return IndexState.PLANNED, None
-    if found.owner is None:
+    if report.owner is None:
         return IndexState.PLANNED, None
-    return (IndexState.STOPPED, None) if found.is_dead else (IndexState.BUILDING, found.owner)
+    return (IndexState.STOPPED, None) if report.is_dead else (IndexState.BUILDING, report.owner)

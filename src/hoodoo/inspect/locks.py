@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hoodoo.concurrency.locks import lock_place, make_lock
-from hoodoo.concurrency.owner import Owner
+from hoodoo.concurrency.locks.lock import Owner
+from hoodoo.concurrency.locks.table_lock import describe_lock_location, make_lock
 from hoodoo.config.concurrency import LOCK_PROVIDER
 from hoodoo.table.ref import TableRef
 
@@ -38,7 +38,7 @@ class LockReport:
 
 def lock_status(ref: TableRef) -> LockReport:
     """Who holds the table's lock. An in_process lock shows only those of this process."""
-    provider, place = ref.config.get(LOCK_PROVIDER).value, lock_place(ref)
+    provider, place = ref.config.get(LOCK_PROVIDER).value, describe_lock_location(ref)
     holder = make_lock(ref, "status").holder()
     if holder is None:
         return LockReport(provider, place, is_held=False)

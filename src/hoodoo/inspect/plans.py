@@ -6,28 +6,34 @@ As of `inspect.timeline`: looking writes nothing, so a silence is at least as lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
-from hoodoo.errors import FormatError, NotFound
-from hoodoo.format.timeline import Metadata
+from hoodoo.deprecated import with_old_fields
+from hoodoo.errors import FormatError, ObjectNotFound
+from hoodoo.format.timeline.instant_files import Metadata
 from hoodoo.inspect.timeline import InstantReport, newest_ms, report_instant
 from hoodoo.model.files import FileGroupId
-from hoodoo.model.instant import Action, Instant, InstantTime, State
-from hoodoo.model.plan import CleanerPlan, PlanPolicy
-from hoodoo.model.plan_terms import read_terms
-from hoodoo.recovery.cancel import find_overdue
-from hoodoo.recovery.ending import REWRITES, load_plan_facts
-from hoodoo.services.cancels import count_cancels
-from hoodoo.services.pending import plan_groups
+from hoodoo.model.instant import (
+    ACTIONS_WITH_PLANS,
+    SERVICE_ACTIONS,
+    Action,
+    Instant,
+    InstantTime,
+    State,
+)
+from hoodoo.model.names import named_in_json
+from hoodoo.model.plans import CleanerPlan, PlanPolicy, read_terms
+from hoodoo.recovery.rollback import load_plan_state
+from hoodoo.services.plans.cancel import count_cancels, find_overdue
+from hoodoo.services.plans.pending import plan_groups
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline.load import read_plan
-from hoodoo.timeline.timeline import Timeline
+from hoodoo.table.timeline import Timeline, read_plan
 
-_SERVICES = frozenset({*REWRITES, Action.CLEAN, Action.INDEXING, Action.RESTORE})
+_SERVICES = ACTIONS_WITH_PLANS | SERVICE_ACTIONS | {Action.RESTORE}
 
 
-class Progress(Enum):
+class PlanProgress(Enum):
     """How far a plan is."""
 
     WAITING = "waiting"
@@ -38,6 +44,7 @@ class Progress(Enum):
     """Nobody can complete it any more."""
 
 
+@with_old_fields
 @dataclass(frozen=True, slots=True)
 class PlanReport:
     """A plan that is pending."""
@@ -51,7 +58,7 @@ class PlanReport:
     age_seconds: float | None
     file_groups: int
     partitions: tuple[str, ...]
-    cancels: int
+    recent_cancels: int = field(metadata=named_in_json("cancels"))
     """How many clusterings of one of its file groups were cancelled within a day, at most."""
     blocks: tuple[str, ...]
     """What cannot be done as long as it is pending."""
@@ -81,10 +88,10 @@ def report_plans(ref: TableRef) -> list[PlanReport]:
 
 def _find_overdue(ref: TableRef, timeline: Timeline) -> dict[InstantTime, str]:
     try:
-        found = find_overdue(ref, timeline, newest_ms(ref))
+        plans = find_overdue(ref, timeline, newest_ms(ref))
     except FormatError:  # the report of that plan tells
         return {}
-    return {each.instant.requested_time: each.reason for each in found}
+    return {each.instant.requested_time: each.reason for each in plans}
 
 
 def _report(
@@ -94,49 +101,49 @@ def _report(
     time, problem, cancel = instant.requested_time, None, None
     plan: Metadata | None = None
     try:
-        plan = read_plan(ref.env, ref.properties.timeline, instant)
-        if instant.action in REWRITES:
-            facts = load_plan_facts(ref, instant)
+        plan = read_plan(ref.env, ref.properties.timeline_paths, instant)
+        if instant.action in ACTIONS_WITH_PLANS:
+            facts = load_plan_state(ref, instant)
             cancel = facts.cancel
             if facts.terms is None and instant.action is Action.REPLACE_COMMIT:
                 return None
             if facts.terms is None:
                 problem = "no plan in it"
-    except NotFound:
+    except ObjectNotFound:
         return None
     except FormatError as error:
         problem = str(error)
     policy = read_terms(plan).policy
     groups = plan_groups(plan) if plan is not None else frozenset()
-    found = report_instant(ref, instant)
-    is_running = found.owner is not None and not found.is_dead
+    instant_report = report_instant(ref, instant)
+    is_running = instant_report.owner is not None and not instant_report.is_dead
     return PlanReport(
         instant=time,
         action=instant.action.value,
         state=instant.state.value,
-        progress=_progress(instant, found, is_cancelled=cancel is not None).value,
+        progress=_progress(instant, instant_report, is_cancelled=cancel is not None).value,
         policy=policy.value,
-        age_seconds=found.age_seconds,
+        age_seconds=instant_report.age_seconds,
         file_groups=len(groups),
         partitions=tuple(sorted(_partitions(plan, groups))),
-        cancels=max((cancels.get(group, 0) for group in groups), default=0),
+        recent_cancels=max((cancels.get(group, 0) for group in groups), default=0),
         blocks=describe_blocks(instant.action, policy, is_cancelled=cancel is not None),
-        owner=found.owner if is_running else None,
-        silent_seconds=found.silent_seconds,
+        owner=instant_report.owner if is_running else None,
+        silent_seconds=instant_report.silent_seconds,
         cancel_reason=cancel.reason if cancel else None,
         overdue=overdue,
         problem=problem,
     )
 
 
-def _progress(instant: Instant, found: InstantReport, *, is_cancelled: bool) -> Progress:
+def _progress(instant: Instant, report: InstantReport, *, is_cancelled: bool) -> PlanProgress:
     if is_cancelled:
-        return Progress.CANCELLED
-    if found.is_dead:
-        return Progress.DEAD
-    if found.owner is not None or instant.state is State.INFLIGHT:
-        return Progress.RUNNING
-    return Progress.WAITING
+        return PlanProgress.CANCELLED
+    if report.is_dead:
+        return PlanProgress.DEAD
+    if report.owner is not None or instant.state is State.INFLIGHT:
+        return PlanProgress.RUNNING
+    return PlanProgress.WAITING
 
 
 def _partitions(plan: Metadata | None, groups: Iterable[FileGroupId]) -> set[str]:

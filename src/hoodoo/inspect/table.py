@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hoodoo.errors import naming
+from hoodoo.errors import add_error_source
 from hoodoo.inspect.files import FileTotals, totals_of
 from hoodoo.inspect.timeline import InstantReport, report_instant
-from hoodoo.table.groups import visible_groups
+from hoodoo.read.file_listing import visible_groups
 from hoodoo.table.ref import TableRef
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def report_table(ref: TableRef, *, rows: bool = False) -> TableReport:
         uri=ref.uri,
         type=properties.type.value,
         version=properties.version.value,
-        timeline_layout=properties.timeline.layout,
+        timeline_layout=properties.timeline_paths.layout,
         record_key=properties.keys.record_fields,
         partition_fields=properties.keys.partition_fields,
         key_generator=properties.keys.generator.value,
@@ -101,11 +101,11 @@ def report_schema(ref: TableRef) -> SchemaReport:
     avro: str | None
     if text_and_source is not None:
         text, source = text_and_source
-        with naming(source):
+        with add_error_source(source):
             avro = without_meta_fields(text)
             schema = arrow_from_avro(avro)
     else:  # neither commit nor property tells: then the data files do
-        from hoodoo.table.snapshot import take_snapshot
+        from hoodoo.read.snapshot import take_snapshot
 
         schema = without_meta_fields(take_snapshot(ref, timeline=timeline).schema)
         avro = avro_from_arrow(schema, ref.properties.name) if schema.names else None
@@ -113,9 +113,9 @@ def report_schema(ref: TableRef) -> SchemaReport:
 
 
 def _count_rows(ref: TableRef) -> int:
-    from hoodoo.inspect.rows import count_rows
+    from hoodoo.read.scan import count_all_rows
 
-    return count_rows(ref)
+    return count_all_rows(ref)
 
 
 def _column(field: pa.Field) -> ColumnReport:

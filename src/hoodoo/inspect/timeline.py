@@ -10,25 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hoodoo.concurrency.liveness import Pulse, read_pulse
-from hoodoo.concurrency.others import WRITER_KEY
-from hoodoo.errors import FormatError, InputError, NotFound
-from hoodoo.format import json_object
-from hoodoo.format import timeline as codec
+from hoodoo.concurrency.heartbeats import WriterStatus, read_writer_status
+from hoodoo.concurrency.transactions.transaction import MAX_AHEAD_MS
+from hoodoo.errors import FormatError, InputError, ObjectNotFound
+from hoodoo.format import json_files
+from hoodoo.format.timeline import instant_files as codec
 from hoodoo.model import paths
-from hoodoo.model.attempt import AbortedPlan
-from hoodoo.model.commit import CommitMetadata
-from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.commit import WRITER_KEY, CommitMetadata
+from hoodoo.model.coordination import AbortedPlan
+from hoodoo.model.instant import SERVICE_ACTIONS, Action, Instant, InstantTime, State
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline.load import instant_path, read_metadata
-from hoodoo.timeline.txn import MAX_AHEAD_MS
-from hoodoo.timeline.zone import moment_of
+from hoodoo.table.timeline import instant_path, moment_of, read_metadata
 
 _COMMITS = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
-_SERVICES = (
-    *(Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING),
-    *(Action.INDEXING, Action.CLEAN),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +66,10 @@ def report_timeline(
     entries = [_Entry(instant) for instant in ref.load_timeline()]
     if include_archived:
         entries = _with_archived(ref, entries)
-    selected = _select_last(entries, last)
-    is_any_pending = any(entry.instant.is_pending for entry in selected)
+    selection = _select_last(entries, last)
+    is_any_pending = any(entry.instant.is_pending for entry in selection)
     store_ms = newest_ms(ref) if is_any_pending else None
-    return [_report(ref, entry, store_ms) for entry in selected]
+    return [_report(ref, entry, store_ms) for entry in selection]
 
 
 def report_instant(ref: TableRef, instant: Instant) -> InstantReport:
@@ -84,10 +78,10 @@ def report_instant(ref: TableRef, instant: Instant) -> InstantReport:
 
 
 def _with_archived(ref: TableRef, active: Sequence[_Entry]) -> list[_Entry]:
-    from hoodoo.timeline.history import load_history  # imports Arrow
+    from hoodoo.table.history import load_history  # imports Arrow
 
     entries = {_identity(entry): entry for entry in active}
-    for old in load_history(ref.env, ref.properties.timeline):
+    for old in load_history(ref.env, ref.properties.timeline_paths):
         instant = Instant(old.requested_time, old.action, State.COMPLETED, old.completion_time)
         entry = _Entry(instant, is_archived=True, content=old.metadata)
         entries.setdefault(_identity(entry), entry)  # archiving may have been cut short
@@ -129,13 +123,13 @@ def _report(ref: TableRef, entry: _Entry, store_ms: int | None) -> InstantReport
 def _read_reason(ref: TableRef, instant: Instant) -> str:
     """Why a plan was cancelled, by the record that it left."""
     try:
-        data = ref.env.storage.read(paths.aborted(instant.requested_time))
-        return json_object.decode(data, AbortedPlan).reason or "unknown"
-    except (NotFound, FormatError):
+        data = ref.env.storage.read(paths.aborted_plan_path(instant.requested_time))
+        return json_files.decode(data, AbortedPlan).reason or "unknown"
+    except (ObjectNotFound, FormatError):
         return "unknown"
 
 
-def _owner(pulse: Pulse | None, commit: CommitMetadata | None) -> str | None:
+def _owner(pulse: WriterStatus | None, commit: CommitMetadata | None) -> str | None:
     if pulse is None:
         return commit.extra_metadata.get(WRITER_KEY) if commit else None
     if pulse.body is not None:
@@ -143,15 +137,15 @@ def _owner(pulse: Pulse | None, commit: CommitMetadata | None) -> str | None:
     return "unknown (foreign heartbeat)" if pulse.has_heartbeat else "unknown (no heartbeat)"
 
 
-def estimate_pulse(ref: TableRef, instant: Instant, store_ms: int) -> Pulse | None:
+def estimate_pulse(ref: TableRef, instant: Instant, store_ms: int) -> WriterStatus | None:
     """The last sign of life of who works on an instant; None if nobody is meant to, or it ended.
 
     `store_ms` is a time that has come for the store: see `newest_ms`.
     """
-    pulse = read_pulse(ref, instant, store_ms) if instant.is_pending else None
+    pulse = read_writer_status(ref, instant, store_ms) if instant.is_pending else None
     if pulse is None:
         return None
-    is_plan = instant.state is State.REQUESTED and instant.action in _SERVICES
+    is_plan = instant.state is State.REQUESTED and instant.action in SERVICE_ACTIONS
     if is_plan and not pulse.has_heartbeat:
         return None  # it waits for someone to execute it
     return replace(pulse, silent_ms=max(0, pulse.silent_ms))
@@ -159,7 +153,7 @@ def estimate_pulse(ref: TableRef, instant: Instant, store_ms: int) -> Pulse | No
 
 def newest_ms(ref: TableRef) -> int:
     """A time that has come for the store: the newest modification time where things happen."""
-    places = (ref.properties.timeline.active, paths.HEARTBEATS, paths.LOCK.rpartition("/")[0])
+    places = (ref.properties.timeline_paths.active, paths.HEARTBEATS, paths.LOCK.rpartition("/")[0])
     return max(
         (entry.modified_ms for place in places for entry in ref.env.storage.list(place)), default=0
     )
@@ -174,8 +168,8 @@ def _commit(ref: TableRef, entry: _Entry) -> tuple[CommitMetadata | None, str | 
         if entry.is_archived:
             metadata = codec.decode(entry.content or b"", instant.action, instant.state)
         else:
-            metadata = read_metadata(ref.env, ref.properties.timeline, instant)
-    except NotFound:  # completed, archived or rolled back meanwhile
+            metadata = read_metadata(ref.env, ref.properties.timeline_paths, instant)
+    except ObjectNotFound:  # completed, archived or rolled back meanwhile
         return None, None
     except FormatError as error:
         return None, str(error)
@@ -197,8 +191,10 @@ def _requested_ms(ref: TableRef, instant: Instant, now_ms: int) -> int | None:
     if moment_ms is not None and moment_ms <= now_ms + MAX_AHEAD_MS:
         return min(moment_ms, now_ms)
     # Nor does a time far ahead tell a moment: it is of another clock or zone. The file does.
-    requested = replace(instant, state=State.REQUESTED)
+    requested_state = replace(instant, state=State.REQUESTED)
     try:
-        return ref.env.storage.stat(instant_path(ref.properties.timeline, requested)).modified_ms
-    except NotFound:
+        return ref.env.storage.stat(
+            instant_path(ref.properties.timeline_paths, requested_state)
+        ).modified_ms
+    except ObjectNotFound:
         return None

@@ -95,7 +95,7 @@ class TimestampRule:
 
     def check(self) -> None:
         """Refuse patterns and zones that we cannot print or read as Apache Hudi does."""
-        _check_pattern("output.dateformat", self.output_format, _PRINTED)
+        _check_pattern("output.dateformat", self.output_format, _PRINT_WIDTHS)
         if self.unit is None and not self.input_formats:
             raise _config_error("input.dateformat", "", f"is needed by type {self.type.value}")
         for pattern in self.input_formats:
@@ -273,7 +273,7 @@ def parse_date(text: str, pattern: str, default_zone: tzinfo) -> datetime | None
 
 
 def _tokens(pattern: str) -> list[str]:
-    """Fields as they are (`yyyy`), literals with a NUL in front."""
+    """Fields as they are, such as four `y`, literals with a NUL in front."""
     tokens = []
     position = 0
     for match in _TOKEN.finditer(pattern):
@@ -293,7 +293,7 @@ def _tokens(pattern: str) -> list[str]:
 
 
 # The letters that we print and read as Apache Hudi does, and the counts that mean what we do.
-_PRINTED = {letter: range(1, 10) for letter in "yMdHhmsSDa"} | {"Z": range(1, 3)}
+_PRINT_WIDTHS = {letter: range(1, 10) for letter in "yMdHhmsSDa"} | {"Z": range(1, 3)}
 _READ = {letter: range(1, 10) for letter in "dHmsS"} | {
     "y": (1, 3, 4),  # two digits are of a century that depends on the year we are in
     "M": (1, 2),
@@ -301,15 +301,15 @@ _READ = {letter: range(1, 10) for letter in "dHmsS"} | {
 }
 
 
-def _check_pattern(key: str, pattern: str, known: Mapping[str, Sequence[int]]) -> None:
+def _check_pattern(key: str, pattern: str, widths: Mapping[str, Sequence[int]]) -> None:
     try:
         fields = [token for token in _tokens(pattern) if token[0] != "\0"]
     except InputError as error:
         raise _config_error(key, pattern, str(error)) from None
-    unknown = sorted(field for field in fields if len(field) not in known.get(field[0], ()))
+    unknown = sorted(field for field in fields if len(field) not in widths.get(field[0], ()))
     if unknown:
         raise _config_error(key, pattern, f"{', '.join(unknown)}: not supported in date patterns")
-    if known is _READ and len({field[0] for field in fields}) < len(fields):
+    if widths is _READ and len({field[0] for field in fields}) < len(fields):
         raise _config_error(key, pattern, "a field is there twice")
     if not fields:
         raise _config_error(key, pattern, "a date pattern needs at least one field")

@@ -63,6 +63,13 @@ _COMPLETED_AS = {
 }
 _DATA_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 
+REWRITE_ACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+"""Plans that rewrite data files: only these are cancelled."""
+ACTIONS_WITH_PLANS = REWRITE_ACTIONS | {Action.REPLACE_COMMIT}
+"""Actions whose requested file may hold such a plan: older writers cluster by replace commits."""
+SERVICE_ACTIONS = REWRITE_ACTIONS | {Action.CLEAN, Action.INDEXING}
+"""Plans of all table services: each waits for an executor, and another one may take it over."""
+
 
 class State(Enum):
     """How far an instant got. `ABORTED` is hoodoo's tombstone; other readers ignore it."""
@@ -117,7 +124,7 @@ class Instant:
         return self.state.is_pending
 
     @property
-    def ended_at(self) -> InstantTime:
+    def completion_or_requested_time(self) -> InstantTime:
         """Completion time; layout 1 does not record one, so the requested time stands in."""
         return self.completion_time or self.requested_time
 

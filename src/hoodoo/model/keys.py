@@ -2,6 +2,13 @@
 
 Vectorised versions over Arrow columns are in `hoodoo.rows.keys`; they call these functions on
 distinct values only.
+
+With the bucket index a record key's hash says which file group of its partition it belongs to.
+The number of the bucket stands in front of the file id, in eight digits, as Apache Hudi has it:
+
+    00000003-27dc-463c-8ed4-2402a7adeb87-0
+
+`hoodoo.write.index.bucket_hash` gives the numbers of whole columns of keys.
 """
 
 from __future__ import annotations
@@ -14,13 +21,17 @@ from enum import Enum
 
 from hoodoo.errors import InputError
 from hoodoo.model.dates import TimestampRule
+from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath
+
+# -- record keys and partition paths ---------------------------------------------------------------
+
 
 NULL_KEY = "__null__"
 EMPTY_KEY = "__empty__"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
-_ESCAPED = frozenset(chr(code) for code in (*range(0x20), 0x7F)) | set("\"#%'*/:=?\\{[]^")
+_UNSAFE_CHARACTERS = frozenset(chr(code) for code in (*range(0x20), 0x7F)) | set("\"#%'*/:=?\\{[]^")
 
 
 class KeyGenerator(Enum):
@@ -139,7 +150,7 @@ def java_double(value: float) -> str:
 
 def escape(text: str) -> str:
     """Percent-escape the characters that Apache Hudi escapes in partition values, only those."""
-    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+    return "".join(f"%{ord(char):02X}" if char in _UNSAFE_CHARACTERS else char for char in text)
 
 
 def unescape(text: str) -> str:
@@ -153,3 +164,38 @@ def unescape(text: str) -> str:
         else:
             out.append("%" + part)
     return "".join(out)
+
+
+# -- the bucket index ------------------------------------------------------------------------------
+
+
+DIGITS = 8
+MOST_BUCKETS = 10**DIGITS - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRule:
+    """How many buckets a partition has, and the parts of the record key that are hashed."""
+
+    count: int
+    fields: tuple[str, ...]
+
+
+def bucket_file_id(number: int, uuid: str) -> FileId:
+    """The id of a new file group for a bucket."""
+    return FileId(f"{number:0{DIGITS}d}{uuid[DIGITS:]}-0")
+
+
+def bucket_of(file_id: FileId) -> int | None:
+    """The bucket that a file group belongs to, or None if its id begins with no number."""
+    digits = file_id[:DIGITS]
+    is_number = len(digits) == DIGITS and digits.isascii() and digits.isdigit()
+    return int(digits) if is_number else None
+
+
+def looks_like_bucket(file_id: FileId) -> bool:
+    """Whether a file id is very likely a bucket's: few others begin with so many zeros.
+
+    Of random ids, one in 400,000 has eight digits of which the first four are zeros.
+    """
+    return file_id.startswith("0000") and bucket_of(file_id) is not None

@@ -7,6 +7,7 @@ import re
 
 from hoodoo.errors import InputError
 from hoodoo.model.names import FileId
+from hoodoo.model.paths import METADATA_TABLE
 
 FILES = "files"
 COLUMN_STATS = "column_stats"
@@ -62,5 +63,12 @@ def file_group_number(file_id: str) -> int | None:
 def estimate_file_groups(records: int, *, at_least: int = 10, at_most: int = 10_000) -> int:
     """How many file groups to make for an index of so many records: it is never changed."""
     per_group = _GROUP_BYTES // _INDEX_RECORD_BYTES
-    needed = math.ceil(records * _GROWTH) // per_group
-    return max(at_least, min(needed, at_most))
+    estimate = math.ceil(records * _GROWTH) // per_group
+    return max(at_least, min(estimate, at_most))
+
+
+INDEX_DEFINITIONS = ".hoodie/.index_defs/index.json"
+DEFINITIONS_PATH_KEY = "hoodie.table.index.defs.path"
+
+
+PROPERTIES = f"{METADATA_TABLE}/.hoodie/hoodie.properties"

@@ -9,19 +9,25 @@
     <minR>_<maxR>_<layer>.parquet   manifest_<n>                          archived timeline
 
 `parse_*` returns None for a name that is not of its kind: foreign files are common.
+
+What is on disk, and what commands print with `--json`, keeps its names in JSON when a field of the
+code gets a better one: `field(metadata=named_in_json("misses"))`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass
 from enum import Enum
 from hashlib import sha1
 from itertools import repeat
 from typing import Any, NamedTuple, NewType
 
 from hoodoo.model.instant import Action, Instant, InstantTime, State
+
+# -- names of files --------------------------------------------------------------------------------
+
 
 FileId = NewType("FileId", str)
 WriteToken = NewType("WriteToken", str)
@@ -48,35 +54,35 @@ def parse_instant(name: str, *, layout: int) -> Instant | None:
     match = _INSTANT.match(name)
     if match is None:
         return None
-    requested = InstantTime(match[1])
+    requested_time = InstantTime(match[1])
     completion, word, suffix = match[2], match[3], match[4]
     if suffix is None:
         if word == "inflight":
-            return None if completion else Instant(requested, Action.COMMIT, State.INFLIGHT)
+            return None if completion else Instant(requested_time, Action.COMMIT, State.INFLIGHT)
         action = _ACTIONS.get(word)
         if action is None or (completion is not None and layout == 1):
             return None
-        ended = InstantTime(completion) if completion else None
-        return Instant(requested, action, State.COMPLETED, ended)
+        completion_time = InstantTime(completion) if completion else None
+        return Instant(requested_time, action, State.COMPLETED, completion_time)
     action = _ACTIONS.get(word)
     if action is None or completion is not None:
         return None
     if suffix in ("requested", "inflight", "aborted"):
-        return Instant(requested, action, State(suffix))
+        return Instant(requested_time, action, State(suffix))
     return None
 
 
 def instant_name(instant: Instant, *, layout: int) -> str:
     """The timeline file name of an instant in its state."""
-    requested, action = instant.requested_time, instant.action.value
+    requested_time, action = instant.requested_time, instant.action.value
     if instant.state is not State.COMPLETED:
         if instant.action is Action.COMMIT and instant.state is State.INFLIGHT:
-            return f"{requested}.inflight"
-        return f"{requested}.{action}.{instant.state.value}"
+            return f"{requested_time}.inflight"
+        return f"{requested_time}.{action}.{instant.state.value}"
     action = instant.action.completed_as.value
     if layout == 1 or instant.completion_time is None:
-        return f"{requested}.{action}"
-    return f"{requested}_{instant.completion_time}.{action}"
+        return f"{requested_time}.{action}"
+    return f"{requested_time}_{instant.completion_time}.{action}"
 
 
 class BaseFileName(NamedTuple):
@@ -101,8 +107,8 @@ def parse_base_file(name: str) -> BaseFileName | None:
 
 def parse_base_files(names: Sequence[str]) -> list[BaseFileName] | None:
     """Parts of each of the base files' names; None if any of them is another file's."""
-    found = _match_lines(_BASE_LINES, names)
-    return None if found is None else list(map(tuple.__new__, repeat(BaseFileName), found))
+    matches = _match_lines(_BASE_LINES, names)
+    return None if matches is None else list(map(tuple.__new__, repeat(BaseFileName), matches))
 
 
 class LogFileName(NamedTuple):
@@ -133,12 +139,12 @@ def parse_log_file(name: str) -> LogFileName | None:
 
 def parse_log_files(names: Sequence[str]) -> list[LogFileName] | None:
     """Parts of each of the log files' names; None if any of them is another file's."""
-    found = _match_lines(_LOG_LINES, names)
-    if found is None:
+    matches = _match_lines(_LOG_LINES, names)
+    if matches is None:
         return None
     return [
         LogFileName(FileId(file_id), InstantTime(time), int(version), token or None, bool(cdc))
-        for file_id, time, version, token, cdc in found
+        for file_id, time, version, token, cdc in matches
     ]
 
 
@@ -147,9 +153,9 @@ def _match_lines(pattern: re.Pattern[str], names: Sequence[str]) -> list[Any] | 
     if not names:
         return []
     text = "\n".join(names)
-    found = pattern.findall(text)
-    is_each = len(found) == len(names) == text.count("\n") + 1
-    return found if is_each else None
+    matches = pattern.findall(text)
+    is_each = len(matches) == len(names) == text.count("\n") + 1
+    return matches if is_each else None
 
 
 class MarkerKind(Enum):
@@ -225,3 +231,16 @@ def derived_uuid(seed: str, name: str) -> str:
 def new_file_id(write_id: str, name: object) -> FileId:
     """The id of a file group that a write makes; each attempt of the same task derives the same."""
     return FileId(f"{derived_uuid(write_id, str(name))}-0")
+
+
+# -- names of fields in JSON -----------------------------------------------------------------------
+
+
+def named_in_json(name: str) -> Mapping[str, str]:
+    """Metadata of a field that has another name in JSON."""
+    return {"json": name}
+
+
+def json_name(field: Field[Any]) -> str:
+    """The name of a field in JSON: its own, unless it says otherwise."""
+    return str(field.metadata.get("json", field.name))

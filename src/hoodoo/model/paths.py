@@ -17,17 +17,17 @@ CANCELS = ".hoodie/.cancel"
 MARKERS = ".hoodie/.temp"
 LOCK = ".hoodie/.locks/table_lock.json"
 METADATA_TABLE = ".hoodie/metadata"
-OWN = ".hoodie/.aux/hoodoo"
-HEAD = f"{OWN}/head"
-STAGED = f"{OWN}/staged"
-ABORTED = f"{OWN}/aborted"
-COMPLETIONS = f"{OWN}/completion"
-FINALS = f"{OWN}/finalize"
-PROBES = f"{OWN}/probes"
-SWEEPS = f"{OWN}/sweeps"
-BLOOMS = f"{OWN}/blooms"
-STOPS = f"{OWN}/stops"
-UPGRADE = f"{OWN}/upgrade"
+HOODOO_DIRECTORY = ".hoodie/.aux/hoodoo"
+HEAD = f"{HOODOO_DIRECTORY}/head"
+STAGING = f"{HOODOO_DIRECTORY}/staged"
+ABORT_MARKS = f"{HOODOO_DIRECTORY}/aborted"
+COMPLETIONS = f"{HOODOO_DIRECTORY}/completion"
+FINALS = f"{HOODOO_DIRECTORY}/finalize"
+PROBES = f"{HOODOO_DIRECTORY}/probes"
+SWEEPS = f"{HOODOO_DIRECTORY}/sweeps"
+BLOOMS = f"{HOODOO_DIRECTORY}/blooms"
+STOPS = f"{HOODOO_DIRECTORY}/stops"
+UPGRADE = f"{HOODOO_DIRECTORY}/upgrade"
 GROUP_LOCKS = ".hoodie/.locks/file_groups"
 PARTITION_METADATA = ".hoodie_partition_metadata"
 HISTORY_VERSION = "_version_"
@@ -67,56 +67,60 @@ class TimelinePaths:
         return cls(layout, active, f"{active}/{history or 'history'}", zone)
 
 
-def heartbeat(instant: InstantTime) -> str:
+def heartbeat(instant_time: InstantTime) -> str:
     """The file whose age tells whether the writer of an instant lives."""
-    return f"{HEARTBEATS}/{instant}"
+    return f"{HEARTBEATS}/{instant_time}"
 
 
-def cancel(instant: InstantTime) -> str:
+def cancel_path(instant_time: InstantTime) -> str:
     """The request to cancel a plan."""
-    return f"{CANCELS}/{instant}"
+    return f"{CANCELS}/{instant_time}"
 
 
-def aborted(instant: InstantTime) -> str:
+def aborted_plan_path(instant_time: InstantTime) -> str:
     """The record of a plan that was cancelled."""
-    return f"{ABORTED}/{instant}"
+    return f"{ABORT_MARKS}/{instant_time}"
 
 
-def marker_directory(instant: InstantTime) -> str:
+def marker_directory(instant_time: InstantTime) -> str:
     """Where a write announces the files that it is about to make."""
-    return f"{MARKERS}/{instant}"
+    return f"{MARKERS}/{instant_time}"
 
 
-def staged(instant: InstantTime, owner: str) -> str:
+def staged_content_path(instant_time: InstantTime, owner: str) -> str:
     """The content of a decision that is too large for the head."""
-    return f"{STAGED}/{instant}-{owner}"
+    return f"{STAGING}/{instant_time}-{owner}"
 
 
-def completion_directory(instant: InstantTime, epoch: int | None = None) -> str:
+def completion_directory(instant_time: InstantTime, epoch: int | None = None) -> str:
     """Where the handles of a write say that they are done, in one attempt at it or in all."""
-    return f"{COMPLETIONS}/{instant}" if epoch is None else f"{COMPLETIONS}/{instant}/{epoch}"
+    return (
+        f"{COMPLETIONS}/{instant_time}"
+        if epoch is None
+        else f"{COMPLETIONS}/{instant_time}/{epoch}"
+    )
 
 
-def completion(instant: InstantTime, epoch: int, handle: str) -> str:
+def completion(instant_time: InstantTime, epoch: int, handle: str) -> str:
     """The file whose creation decides which attempt of a handle counts."""
-    return f"{completion_directory(instant, epoch)}/{handle}"
+    return f"{completion_directory(instant_time, epoch)}/{handle}"
 
 
-def final(instant: InstantTime) -> str:
+def finalize_marker_path(instant_time: InstantTime) -> str:
     """The file that tells tasks that their write goes on without them."""
-    return f"{FINALS}/{instant}"
+    return f"{FINALS}/{instant_time}"
 
 
-def group_bloom(instant: InstantTime) -> str:
+def group_bloom(instant_time: InstantTime) -> str:
     """The filter of the file groups that a write touches."""
-    return f"{BLOOMS}/{instant}"
+    return f"{BLOOMS}/{instant_time}"
 
 
-def stop(instant: InstantTime) -> str:
+def stop_note_path(instant_time: InstantTime) -> str:
     """The note by which a task of a write tells the others that it has failed."""
-    return f"{STOPS}/{instant}"
+    return f"{STOPS}/{instant_time}"
 
 
-def leftovers(instant: InstantTime) -> str:
+def sweep_note_path(instant_time: InstantTime) -> str:
     """What is to be swept once more after a rollback."""
-    return f"{SWEEPS}/{instant}"
+    return f"{SWEEPS}/{instant_time}"

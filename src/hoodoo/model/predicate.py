@@ -2,17 +2,108 @@
 
 `hoodoo.rows.filter` turns a tree into an Arrow expression; `may_match` asks whether a file or
 partition whose column ranges are known can hold a row for which the filter is true.
+
+`SqlReader` reads SQL text token by token, for this parser and that of `hoodoo.rows.expressions`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 from hoodoo.errors import InputError
-from hoodoo.model.sql_tokens import MAX_DEPTH, SqlReader
+
+# -- SQL text, token by token ----------------------------------------------------------------------
+
+
+Token = tuple[str, str, int]
+"""Its kind, its text, and where that begins."""
+
+MAX_DEPTH = 100
+
+
+class SqlReader:
+    """Takes the tokens of a text one after the other; errors are `InputError`s that tell where.
+
+    A pattern has a group for each kind of token; `word` or `name`, and `op`, are what `take` takes.
+    """
+
+    def __init__(self, text: str, pattern: re.Pattern[str], what: str) -> None:
+        self._text, self._what = text, what
+        self._tokens = list(self._split(pattern))
+        self._position = 0
+
+    def _split(self, pattern: re.Pattern[str]) -> Iterator[Token]:
+        position = 0
+        while self._text[position:].strip():
+            match = pattern.match(self._text, position)
+            if match is None or match.lastgroup is None:
+                raise self.error("unexpected character", position)
+            yield match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)
+            position = match.end()
+
+    def error(self, reason: str, position: int | None = None) -> InputError:
+        """What is wrong at a position, or at the next token."""
+        at = self.peek()[2] if position is None else position
+        near = self._text[at : at + 20].strip()
+        where = f"near {near!r}" if near else "at the end"
+        return InputError(f"{self._what} {self._text!r}: {reason} {where}")
+
+    def peek(self) -> Token:
+        """The next token; of kind `end` behind the last."""
+        if self._position < len(self._tokens):
+            return self._tokens[self._position]
+        return ("end", "", len(self._text))
+
+    def next(self) -> Token:
+        """The next token, taken."""
+        token = self.peek()
+        self._position += 1
+        return token
+
+    def take(self, *words: str) -> str | None:
+        """The next token, in lower case, if it is one of these; else None, and it stays."""
+        kind, text, _ = self.peek()
+        if kind in ("word", "name", "op") and text.lower() in words:
+            self._position += 1
+            return text.lower()
+        return None
+
+    def expect(self, word: str) -> None:
+        """Take this word, or fail."""
+        if not self.take(word):
+            raise self.error(f"expected {word!r}")
+
+    def expect_end(self) -> None:
+        """Fail if there is more."""
+        if self.peek()[0] != "end":
+            raise self.error("unexpected text")
+
+    def take_string(self) -> str:
+        """A text in single quotes, without them."""
+        kind, text, position = self.next()
+        if kind != "string":
+            raise self.error("expected a text in single quotes", position)
+        return unquote(text)
+
+    def take_moment(self, word: str, position: int) -> date:
+        """What follows `date` or `timestamp`, whose position is given."""
+        iso = self.take_string()
+        try:
+            return date.fromisoformat(iso) if word == "date" else datetime.fromisoformat(iso)
+        except ValueError:
+            raise self.error(f"{iso!r} is not a {word}", position) from None
+
+
+def unquote(text: str) -> str:
+    """A token of a text without its quotes."""
+    return text[1:-1].replace("''", "'")
+
+
+# -- the tree and its parser -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +121,7 @@ class In:
 
     column: str
     values: tuple[Any, ...]
-    negated: bool = False
+    is_negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +129,7 @@ class IsNull:
     """`column is null`."""
 
     column: str
-    negated: bool = False
+    is_negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +138,7 @@ class Like:
 
     column: str
     pattern: str
-    negated: bool = False
+    is_negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +222,21 @@ def may_match(predicate: Predicate, ranges: Mapping[str, ValueRange]) -> bool:
         return all(may_match(term, ranges) for term in predicate.terms)
     if isinstance(predicate, AnyOf):
         return any(may_match(term, ranges) for term in predicate.terms)
-    known = ranges.get(predicate.column)
-    if known is None:
+    value_range = ranges.get(predicate.column)
+    if value_range is None:
         return True
     if isinstance(predicate, IsNull):
-        return known.may_have_values if predicate.negated else known.may_be_null
-    if not known.may_have_values:
+        return value_range.may_have_values if predicate.is_negated else value_range.may_be_null
+    if not value_range.may_have_values:
         return False
     try:
-        return _value_may_match(predicate, known)
+        return _value_may_match(predicate, value_range)
     except TypeError:  # literal and statistics of kinds that do not compare
         return True
 
 
-def _value_may_match(predicate: Compare | In | Like, known: ValueRange) -> bool:
-    low, high = known.low, known.high
+def _value_may_match(predicate: Compare | In | Like, value_range: ValueRange) -> bool:
+    low, high = value_range.low, value_range.high
     match predicate:
         case Compare(_, op, value):
             return value is not None and _compare_may_match(op, value, low, high)
@@ -234,12 +325,12 @@ class _Parser(SqlReader):
         return predicate
 
     def _any_of(self) -> Predicate:
-        terms = [self._all()]
+        terms = [self._conjunction()]
         while self.take("or"):
-            terms.append(self._all())
+            terms.append(self._conjunction())
         return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
 
-    def _all(self) -> Predicate:
+    def _conjunction(self) -> Predicate:
         terms = [self._term()]
         while self.take("and"):
             terms.append(self._term())
@@ -263,22 +354,22 @@ class _Parser(SqlReader):
     def _comparison(self) -> Predicate:
         column = self._column()
         if self.take("is"):
-            negated = self.take("not") is not None
+            is_negative = self.take("not") is not None
             self.expect("null")
-            return IsNull(column, negated)
-        negated = self.take("not") is not None
+            return IsNull(column, is_negative)
+        is_negative = self.take("not") is not None
         if self.take("in"):
-            return In(column, self._list(), negated)
+            return In(column, self._list(), is_negative)
         if self.take("like"):
-            return Like(column, self.take_string(), negated)
+            return Like(column, self.take_string(), is_negative)
         if self.take("between"):
             low = self._literal()
             self.expect("and")
             between = All((Compare(column, ">=", low), Compare(column, "<=", self._literal())))
-            return negate(between) if negated else between
+            return negate(between) if is_negative else between
         kind, op, position = self.peek()
         op = {"==": "=", "<>": "!="}.get(op, op)
-        if negated or kind != "op" or op not in _OPPOSITE:
+        if is_negative or kind != "op" or op not in _OPPOSITE:
             raise self.error("expected a comparison", position)
         self._position += 1
         return Compare(column, op, self._literal())

@@ -28,4 +28,4 @@ def count_items(phase: str, on_progress: OnProgress | None) -> Callable[[int, in
     """What a service tells, as a number of items done and of all; None if nobody looks."""
     if on_progress is None:
         return None
-    return lambda done, total: on_progress(Progress(phase, done, total))
+    return lambda count, total: on_progress(Progress(phase, count, total))

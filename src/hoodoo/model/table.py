@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from hoodoo.deprecated import with_old_fields
 from hoodoo.model.instant import TimelineZone
 from hoodoo.model.keys import KeyRule
 from hoodoo.model.merge import MergeRule
@@ -49,6 +50,7 @@ class TableVersion(Enum):
         return self is TableVersion.NINE
 
 
+@with_old_fields
 @dataclass(frozen=True, slots=True)
 class TableProperties:
     """`hoodie.properties`, typed; `raw` keeps every key as it stands in the file."""
@@ -56,7 +58,7 @@ class TableProperties:
     name: str
     type: TableType
     version: TableVersion
-    timeline: TimelinePaths
+    timeline_paths: TimelinePaths
     keys: KeyRule
     merge: MergeRule
     create_schema: str | None = None
@@ -83,4 +85,4 @@ class TableProperties:
     @property
     def timeline_zone(self) -> TimelineZone:
         """The time zone of the table's instants, whatever the options of a caller say."""
-        return self.timeline.zone
+        return self.timeline_paths.zone

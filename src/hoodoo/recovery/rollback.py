@@ -1,57 +1,185 @@
-"""Rollback: decided inside one transaction, carried out outside the lock, by anyone, any number
-of times.
+"""Rollback: decided inside one transaction, carried out outside the lock, any number of times.
 
 The decision comes first: once a rollback of it is on the timeline, the instant cannot be committed,
-whatever its writer does, so its files may go. A file that is missing already is a success.
+whatever its writer does, so its files may go. A file that is missing already is a success. A crash
+leaves a pending rollback, which any process may carry out.
+
+At its end a rolled back write leaves the timeline; a plan may stay, or be aborted.
 """
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
 
-from hoodoo.concurrency.gate import Attempt, publish, request
-from hoodoo.concurrency.heartbeat import Heartbeat, open_instant, take_over
+from hoodoo.concurrency.heartbeats import Heartbeat, take_over
 from hoodoo.concurrency.markers import delete_markers
-from hoodoo.concurrency.removal import withdraw
-from hoodoo.concurrency.transaction import transaction
-from hoodoo.errors import AlreadyCommitted, FormatError, TimelineError
-from hoodoo.format import json_object
-from hoodoo.format import timeline as codec
-from hoodoo.metadata.delta_commits import roll_back_delta_commit
-from hoodoo.metadata.metadata_table import load_metadata_properties
-from hoodoo.metadata.recorder import recorded_partitions
+from hoodoo.concurrency.transactions import instants
+from hoodoo.concurrency.transactions.gate import Attempt, publish, request_plan, withdraw_rollback
+from hoodoo.concurrency.transactions.instants import open_instant
+from hoodoo.concurrency.transactions.transaction import Txn, transaction
+from hoodoo.deprecated import find_by_old_name
+from hoodoo.errors import AlreadyCommitted, FormatError, ObjectExists, ObjectNotFound, TimelineError
+from hoodoo.format import json_files
+from hoodoo.format.timeline import instant_files as codec
+from hoodoo.metadata_table.delta_commits import roll_back_delta_commit
+from hoodoo.metadata_table.recorder import partitions_to_update
+from hoodoo.metadata_table.table import load_metadata_properties
 from hoodoo.model import paths
-from hoodoo.model.attempt import Leftovers
 from hoodoo.model.commit import InstantInfo, RollbackMetadata
-from hoodoo.model.instant import Action, Instant, InstantTime, State
+from hoodoo.model.coordination import AbortedPlan, CancelRequest, SweepNote
+from hoodoo.model.instant import ACTIONS_WITH_PLANS, Action, Instant, InstantTime, State
 from hoodoo.model.names import FileId
 from hoodoo.model.paths import PartitionPath, join
-from hoodoo.model.plan import RollbackPlan, RollbackRequest
-from hoodoo.recovery.ending import Ending, drop_cancel, end_target, load_plan_facts
-from hoodoo.recovery.files import (
+from hoodoo.model.plans import (
+    CompactionPlan,
+    PlanTerms,
+    RequestedReplaceMetadata,
+    RollbackPlan,
+    RollbackRequest,
+    read_terms,
+)
+from hoodoo.recovery.strays import (
+    delete_files,
     find_files,
     find_partitions,
     load_announced_paths,
     partition_of,
     whole_path,
 )
+from hoodoo.runtime.lost_answers import create_once, delete_surely
 from hoodoo.table.ref import TableRef
-from hoodoo.table.strays import delete_files
+from hoodoo.table.timeline import Timeline, instant_path, load_rollback_targets, read_plan
 from hoodoo.table.writable import reopen_for_writing
-from hoodoo.timeline import transitions
-from hoodoo.timeline.load import instant_path, load_rollback_targets, read_plan
-from hoodoo.timeline.resolve_unknown import delete_surely
-from hoodoo.timeline.timeline import Timeline
-from hoodoo.timeline.txn import Txn
 
 log = logging.getLogger("hoodoo.recovery")
 
 
+# -- how an instant leaves the timeline ---------------------------------------------------------
+
+
+class AfterRollback(Enum):
+    """What a rollback leaves of its target."""
+
+    REMOVE = "remove"
+    """Nothing: a write, or a plan that is not tried again."""
+    KEEP_PLAN = "keep the plan"
+    """The plan of a persistent table service, for its next executor."""
+    ABORT = "abort"
+    """A record and a tombstone: the plan was cancelled."""
+
+
 @dataclass(frozen=True, slots=True)
-class RolledBack:
+class PlanState:
+    """A plan as it is on storage, and whether its end was requested."""
+
+    terms: PlanTerms | None
+    """None for an instant that is no plan of a table service, or not any more."""
+    data: bytes
+    cancel: CancelRequest | None
+    is_recorded: bool = False
+    """It has an aborted record already."""
+
+    @property
+    def ending(self) -> AfterRollback:
+        """What a rollback leaves of it."""
+        if self.cancel is not None or self.is_recorded:
+            return AfterRollback.ABORT
+        if self.terms is not None and self.terms.is_persistent:
+            return AfterRollback.KEEP_PLAN
+        return AfterRollback.REMOVE
+
+
+NO_PLAN = PlanState(None, b"", None)
+
+
+def load_plan_state(ref: TableRef, instant: Instant) -> PlanState:
+    """What decides how an instant ends.
+
+    Order: cancel request; aborted record; requested file.
+    """
+    if instant.action not in ACTIONS_WITH_PLANS:
+        return NO_PLAN
+    env, time = ref.env, instant.requested_time
+    cancel = read_cancel(ref, time)
+    is_recorded = env.storage.exists(paths.aborted_plan_path(time))
+    requested_instant = replace(instant, state=State.REQUESTED)
+    path = instant_path(ref.properties.timeline_paths, requested_instant)
+    try:
+        data = env.storage.read(path)
+    except ObjectNotFound:
+        return PlanState(None, b"", cancel, is_recorded)
+    return PlanState(_decode_terms(data, requested_instant), data, cancel, is_recorded)
+
+
+def read_cancel(ref: TableRef, instant_time: InstantTime) -> CancelRequest | None:
+    """The request to cancel a plan, if there is one."""
+    try:
+        data = ref.env.storage.read(paths.cancel_path(instant_time))
+    except ObjectNotFound:
+        return None
+    try:
+        return json_files.decode(data, CancelRequest)
+    except FormatError:
+        return CancelRequest("unknown", "unknown")
+
+
+def remove_target(
+    txn: Txn, target: Instant, facts: PlanState, ending: AfterRollback, rollback: InstantTime
+) -> None:
+    """Take a rolled back instant off the timeline.
+
+    Needs: a Txn, and a rollback of it on the timeline.
+    Order: aborted record, if it was cancelled; inflight file; requested file, unless the plan
+    stays; tombstone of a cancelled one.
+    Crash: the rollback is still pending; whoever carries it on repeats all of this.
+    """
+    env, time = txn.env, target.requested_time
+    if ending is AfterRollback.ABORT and facts.data:
+        record = AbortedPlan(
+            time,
+            target.action.value,
+            rollback,
+            facts.cancel.reason if facts.cancel else "",
+            base64.b64encode(facts.data).decode(),
+            facts.cancel.cancelled_by if facts.cancel else None,
+        )
+        with suppress(ObjectExists):
+            create_once(env, paths.aborted_plan_path(time), json_files.encode(record))
+    instants.delete_pending_files(txn, target, keep_plan=ending is AfterRollback.KEEP_PLAN)
+    if ending is AfterRollback.ABORT:
+        tombstone = instant_path(txn.timeline_paths, replace(target, state=State.ABORTED))
+        with suppress(ObjectExists):
+            create_once(env, tombstone, b"")
+        log.info("aborted time=%s action=%s", time, target.action.value)
+
+
+def drop_cancel(ref: TableRef, instant_time: InstantTime) -> None:
+    """Remove the cancel request of a plan that has ended."""
+    delete_surely(ref.env, paths.cancel_path(instant_time))
+
+
+def _decode_terms(data: bytes, requested_instant: Instant) -> PlanTerms | None:
+    plan = codec.decode(data, requested_instant.action, State.REQUESTED)
+    match plan:
+        case CompactionPlan():
+            return read_terms(plan)
+        case RequestedReplaceMetadata(clustering_plan=clustering) if clustering is not None:
+            return read_terms(plan)
+        case _:
+            return None
+
+
+# -- scheduling and carrying out ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackResult:
     """A rollback that is done."""
 
     rollback: InstantTime
@@ -65,7 +193,7 @@ class RolledBack:
     """It was taken off the timeline, because what it was about stands."""
     reason: str = ""
     """Why it had to be."""
-    ending: Ending = Ending.REMOVE
+    ending: AfterRollback = AfterRollback.REMOVE
     """What is left of the instant."""
 
 
@@ -87,8 +215,8 @@ def schedule_rollback(txn: Txn, ref: TableRef, instant: Instant) -> Attempt:
     )
 
     def check() -> None:
-        transitions.refuse_moved(txn, instant)
-        other = load_rollback_targets(ref.env, txn.paths, txn.timeline.pending).get(time)
+        instants.refuse_changed_state(txn, instant)
+        other = load_rollback_targets(ref.env, txn.timeline_paths, txn.timeline.pending).get(time)
         if other is not None:
             raise TimelineError(f"instant {time} is already being rolled back by {other}")
 
@@ -105,8 +233,8 @@ def resume_rollback(txn: Txn, ref: TableRef, rollback: Instant) -> Attempt:
     Order: rollback's heartbeat; head; inflight file.
     Crash: as `schedule_rollback`.
     """
-    requested = replace(rollback, state=State.REQUESTED)
-    data = ref.env.storage.read(instant_path(txn.paths, requested))
+    requested_instant = replace(rollback, state=State.REQUESTED)
+    data = ref.env.storage.read(instant_path(txn.timeline_paths, requested_instant))
 
     def check() -> None:
         if txn.timeline.find(rollback.requested_time) != rollback:
@@ -133,9 +261,11 @@ def _decide(
 
     attempt = Attempt(Instant(rollback, Action.ROLLBACK, state), heartbeat)
     try:
-        requested = request(txn, Action.ROLLBACK, attempt.owner, check_and_return_plan)
+        requested_instant = request_plan(txn, Action.ROLLBACK, attempt.owner, check_and_return_plan)
         if state is State.REQUESTED:
-            attempt = replace(attempt, instant=transitions.start(txn, requested))
+            attempt = replace(
+                attempt, instant=instants.create_inflight_file(txn, requested_instant)
+            )
     except TimelineError:
         heartbeat.end()
         raise
@@ -145,11 +275,11 @@ def _decide(
     return attempt
 
 
-def drop_moot(txn: Txn, ref: TableRef, rollback: Instant) -> RolledBack | None:
+def drop_moot(txn: Txn, ref: TableRef, rollback: Instant) -> RollbackResult | None:
     """Take a pending rollback off the timeline if what it is about is completed, and stands.
 
     Needs: a Txn, in which its executor was found dead.
-    Order: that of `removal.withdraw`; heartbeat.
+    Order: that of `removal.withdraw_rollback`; heartbeat.
     """
     plan, time = _read_plan(ref, rollback), rollback.requested_time
     try:
@@ -164,9 +294,9 @@ def drop_moot(txn: Txn, ref: TableRef, rollback: Instant) -> RolledBack | None:
             refuse_completed(txn.timeline, plan)
             raise TimelineError(f"the instant of rollback {time} is no longer completed")
 
-    withdraw(txn, rollback, ref.env.ids.uuid(), check)
+    withdraw_rollback(txn, rollback, ref.env.ids.uuid(), check)
     delete_surely(ref.env, paths.heartbeat(time))
-    return RolledBack(time, time, rollback.action.value, (), is_dropped=True, reason=reason)
+    return RollbackResult(time, time, rollback.action.value, (), is_dropped=True, reason=reason)
 
 
 def refuse_completed(timeline: Timeline, plan: RollbackPlan) -> None:
@@ -189,64 +319,68 @@ def _make_request(ref: TableRef, path: str) -> RollbackRequest:
     )
 
 
-def carry_out_rollback(ref: TableRef, attempt: Attempt) -> RolledBack:
+def carry_out_rollback(ref: TableRef, attempt: Attempt) -> RollbackResult:
     """Carry a scheduled rollback out, from wherever someone left it.
 
     Order: timeline read; planned and announced files deleted; partitions listed, and what appeared
     meanwhile deleted; note for later sweeps; then, in a transaction, through the gate: undone in
-    the metadata table; the instant ended (see `end_target`), completed rollback; markers; cancel
+    the metadata table; the instant ended (see `remove_target`), completed rollback; markers; cancel
     request; heartbeats.
     Crash: the rollback is pending, or done with leftovers; anyone may repeat all of it.
     """
-    env, done = ref.env, _undo_and_publish(ref, attempt)
-    delete_markers(env, done.instant)
-    if done.ending is Ending.ABORT:
-        drop_cancel(ref, done.instant)
-    if done.ending is not Ending.KEEP_PLAN:  # else the next attempt counts on from its epoch
-        delete_surely(env, paths.heartbeat(done.instant))
+    env, result = ref.env, _undo_and_publish(ref, attempt)
+    delete_markers(env, result.instant)
+    if result.ending is AfterRollback.ABORT:
+        drop_cancel(ref, result.instant)
+    if (
+        result.ending is not AfterRollback.KEEP_PLAN
+    ):  # else the next attempt counts on from its epoch
+        delete_surely(env, paths.heartbeat(result.instant))
     attempt.heartbeat.end()
     log.info(
         "rolled_back time=%s by=%s files=%d ending=%s",
-        done.instant,
-        done.rollback,
-        len(done.files),
-        done.ending.value,
+        result.instant,
+        result.rollback,
+        len(result.files),
+        result.ending.value,
     )
-    return done
+    return result
 
 
-def _undo_and_publish(ref: TableRef, attempt: Attempt) -> RolledBack:
+def _undo_and_publish(ref: TableRef, attempt: Attempt) -> RollbackResult:
     env, rollback = ref.env, attempt.instant.requested_time
-    started = env.clock.monotonic()
+    start_time = env.clock.monotonic()
     plan = _read_plan(ref, attempt.instant)
     timeline = ref.load_timeline()
     refuse_completed(timeline, plan)
     target = _find_target(timeline, plan)
-    planned = _planned_files(plan)
-    deleted = delete_files(env, planned | load_announced_paths(env, target.requested_time))
-    partitions = find_partitions(ref, target, deleted)
-    deleted |= delete_files(env, find_files(env, target.requested_time, sorted(partitions)))
+    planned_files = _planned_files(plan)
+    deleted_files = delete_files(
+        env, planned_files | load_announced_paths(env, target.requested_time)
+    )
+    partitions = find_partitions(ref, target, deleted_files)
+    deleted_files |= delete_files(env, find_files(env, target.requested_time, sorted(partitions)))
     _note_leftovers(ref, target.requested_time, partitions)
 
-    endings: list[Ending] = []
+    endings: list[AfterRollback] = []
 
     def prepare_metadata() -> RollbackMetadata:
         present = reopen_for_writing(ref)
         refuse_completed(txn.timeline, plan)
         _undo_in_metadata_table(txn, present, target.requested_time, rollback)
-        facts = load_plan_facts(ref, target)
+        facts = load_plan_state(ref, target)
         endings.append(facts.ending)
-        end_target(txn, target, facts, facts.ending, rollback)
-        took_ms = int((env.clock.monotonic() - started) * 1000)
-        return _make_metadata(ref, rollback, target, deleted, took_ms)
+        remove_target(txn, target, facts, facts.ending, rollback)
+        took_ms = int((env.clock.monotonic() - start_time) * 1000)
+        return _make_metadata(ref, rollback, target, deleted_files, took_ms)
 
     with transaction(ref, "rollback") as txn:
         publish(txn, attempt, prepare_metadata)
-    return RolledBack(
+    return RollbackResult(
         rollback,
         target.requested_time,
         target.action.value,
-        tuple(sorted(deleted)),
+        tuple(sorted(deleted_files)),
         ending=endings[-1],
     )
 
@@ -255,15 +389,20 @@ def _undo_in_metadata_table(
     txn: Txn, ref: TableRef, target: InstantTime, rollback: InstantTime
 ) -> None:
     """While the target is pending still: once it is gone, what it wrote there would count."""
-    if recorded_partitions(ref.properties):
-        where, root = load_metadata_properties(ref.env).timeline, whole_path(ref, "").rstrip("/")
+    if partitions_to_update(ref.properties):
+        where, root = (
+            load_metadata_properties(ref.env).timeline_paths,
+            whole_path(ref, "").rstrip("/"),
+        )
         roll_back_delta_commit(txn, where, target, rollback=rollback, root=root)
 
 
 def _read_plan(ref: TableRef, rollback: Instant) -> RollbackPlan:
-    plan = read_plan(ref.env, ref.properties.timeline, rollback)
+    plan = read_plan(ref.env, ref.properties.timeline_paths, rollback)
     if not isinstance(plan, RollbackPlan) or plan.instant_to_rollback is None:
-        source = instant_path(ref.properties.timeline, replace(rollback, state=State.REQUESTED))
+        source = instant_path(
+            ref.properties.timeline_paths, replace(rollback, state=State.REQUESTED)
+        )
         raise FormatError("no instant to roll back in it", source=source)
     return plan
 
@@ -287,18 +426,28 @@ def _planned_files(plan: RollbackPlan) -> frozenset[str]:
 
 
 def _note_leftovers(
-    ref: TableRef, instant: InstantTime, partitions: Iterable[PartitionPath]
+    ref: TableRef, instant_time: InstantTime, partitions: Iterable[PartitionPath]
 ) -> None:
     """Tasks of a writer that was only cut off may still make files there."""
-    note = Leftovers(instant, tuple(sorted(partitions)), rounds=0)
-    ref.env.storage.put(paths.leftovers(instant), json_object.encode(note))
+    note = SweepNote(instant_time, tuple(sorted(partitions)), rounds=0)
+    ref.env.storage.put(paths.sweep_note_path(instant_time), json_files.encode(note))
 
 
 def _make_metadata(
-    ref: TableRef, rollback: InstantTime, target: Instant, deleted: Iterable[str], took_ms: int
+    ref: TableRef,
+    rollback: InstantTime,
+    target: Instant,
+    deleted_paths: Iterable[str],
+    took_ms: int,
 ) -> RollbackMetadata:
     by_partition: dict[PartitionPath, list[str]] = {}
-    for path in sorted(deleted):
+    for path in sorted(deleted_paths):
         by_partition.setdefault(partition_of(path), []).append(whole_path(ref, path))
     info = InstantInfo(commit_time=target.requested_time, action=target.action.value)
     return RollbackMetadata.of(rollback, info, by_partition, took_ms=took_ms)
+
+
+if not TYPE_CHECKING:  # a type checker knows the names of today only
+
+    def __getattr__(name: str) -> object:
+        return find_by_old_name(__name__, name)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from hoodoo.errors import SchemaMismatch
-from hoodoo.format.schema_types import normalise, normalise_type
+from hoodoo.format.arrow_types import normalise, normalise_type
 
 # Avro's promotions. Those to float and double may round, as they do in every other reader.
 # Whole numbers also become texts: Apache Hudi retypes the column of time-based partitions so.
@@ -55,11 +55,13 @@ def evolve(table_schema: pa.Schema, incoming: pa.Schema) -> pa.Schema:
     where it must and can. Everything else raises `SchemaMismatch`.
     """
     present = [field for field in incoming if not pt.is_null(field.type)]
-    untyped = [field.name for field in incoming if pt.is_null(field.type)]
-    for name in untyped:
+    null_columns = [field.name for field in incoming if pt.is_null(field.type)]
+    for name in null_columns:
         if name not in table_schema.names:
             raise SchemaMismatch(f"column {name}: all its values are null, so it has no type")
-    fields = _evolve_fields(list(table_schema), list(normalise(pa.schema(present))), untyped, "")
+    fields = _evolve_fields(
+        list(table_schema), list(normalise(pa.schema(present))), null_columns, ""
+    )
     return pa.schema(fields)
 
 
@@ -139,7 +141,7 @@ def _may_grow(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def _evolve_fields(
-    old: list[pa.Field], new: list[pa.Field], untyped: list[str], path: str
+    old: list[pa.Field], new: list[pa.Field], null_columns: list[str], path: str
 ) -> list[pa.Field]:
     incoming = {field.name: field for field in new}
     spelling = {field.name.lower(): field.name for field in old}
@@ -152,12 +154,12 @@ def _evolve_fields(
         if field.name in incoming:
             type_ = _evolve_type(field.type, incoming.pop(field.name).type, path + field.name)
             fields.append(field.with_type(type_))
-        elif field.nullable or field.name in untyped:
+        elif field.nullable or field.name in null_columns:
             fields.append(field)
         else:
             raise SchemaMismatch(f"column {path}{field.name}: missing, and must not be null")
-    added = [field if not old else field.with_nullable(True) for field in incoming.values()]
-    return fields + added
+    new_fields = [field if not old else field.with_nullable(True) for field in incoming.values()]
+    return fields + new_fields
 
 
 def _evolve_type(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:

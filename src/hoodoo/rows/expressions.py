@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from hoodoo.errors import InputError
 from hoodoo.format.schema import META_FIELDS
-from hoodoo.model.sql_tokens import MAX_DEPTH, SqlReader, unquote
+from hoodoo.model.predicate import MAX_DEPTH, SqlReader, unquote
 from hoodoo.rows.keys import field_type
 
 Resolve = Callable[[str], tuple[pc.Expression, pa.DataType]]
@@ -175,19 +175,19 @@ class _Parser(SqlReader):
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self.error("nested too deeply")
-        result = self._all()
+        result = self._conjunction()
         while self.take("or"):
-            result = result | self._all()
+            result = result | self._conjunction()
         self._depth -= 1
         return result
 
-    def _all(self) -> pc.Expression:
-        result = self._negated()
+    def _conjunction(self) -> pc.Expression:
+        result = self._negation()
         while self.take("and"):
-            result = result & self._negated()
+            result = result & self._negation()
         return result
 
-    def _negated(self) -> pc.Expression:
+    def _negation(self) -> pc.Expression:
         negations = 0
         while self.take("not"):
             negations += 1
@@ -195,37 +195,39 @@ class _Parser(SqlReader):
         return ~result if negations % 2 else result
 
     def _comparison(self) -> pc.Expression:
-        left = self._sum()
+        operand = self._sum()
         if self.take("is"):
-            negated = self.take("not")
+            is_negative = self.take("not")
             self.expect("null")
-            return left.is_valid() if negated else left.is_null()
+            return operand.is_valid() if is_negative else operand.is_null()
         op = self.take(*_COMPARISONS)
         if op:
-            return _COMPARISONS[op](*self._alike(left, self._sum()))
-        negated = self.take("not")
-        result = self._membership(left)
+            return _COMPARISONS[op](*self._alike(operand, self._sum()))
+        is_negative = self.take("not")
+        result = self._membership(operand)
         if result is None:
-            if negated:
+            if is_negative:
                 raise self.error("expected in, like or between")
-            return left
-        return ~result if negated else result
+            return operand
+        return ~result if is_negative else result
 
-    def _membership(self, left: pc.Expression) -> pc.Expression | None:
+    def _membership(self, operand: pc.Expression) -> pc.Expression | None:
         if self.take("in"):
             self.expect("(")
-            result = operator.eq(*self._alike(left, self._sum()))
+            result = operator.eq(*self._alike(operand, self._sum()))
             while self.take(","):
-                result = result | operator.eq(*self._alike(left, self._sum()))
+                result = result | operator.eq(*self._alike(operand, self._sum()))
             self.expect(")")
             return result
         if self.take("like"):
-            return pc.match_like(left, self.take_string())
+            return pc.match_like(operand, self.take_string())
         if self.take("between"):
             low = self._sum()
             self.expect("and")
             high = self._sum()
-            return operator.ge(*self._alike(left, low)) & operator.le(*self._alike(left, high))
+            return operator.ge(*self._alike(operand, low)) & operator.le(
+                *self._alike(operand, high)
+            )
         return None
 
     def _sum(self) -> pc.Expression:
@@ -240,16 +242,16 @@ class _Parser(SqlReader):
         return result
 
     def _product(self) -> pc.Expression:
-        result = self._signed()
+        result = self._signed_value()
         while op := self.take("*", "/"):
-            other = self._signed()
+            other = self._signed_value()
             if op == "*":
                 result = pc.multiply_checked(*self._alike(result, other))
             else:  # as in Spark, a quotient of whole numbers is none
                 result = pc.divide_checked(result.cast(pa.float64()), other.cast(pa.float64()))
         return result
 
-    def _signed(self) -> pc.Expression:
+    def _signed_value(self) -> pc.Expression:
         minus = 0
         while sign := self.take("-", "+"):
             minus += sign == "-"
@@ -268,9 +270,9 @@ class _Parser(SqlReader):
             return inside
         if kind != "name":
             raise self.error("expected a value", position)
-        return self._named(text, position)
+        return self._word(text, position)
 
-    def _named(self, text: str, position: int) -> pc.Expression:
+    def _word(self, text: str, position: int) -> pc.Expression:
         """A word: a constant, a date, a `case`, a function, or a column."""
         word = text.lower()
         if word in ("true", "false", "null"):
@@ -283,8 +285,8 @@ class _Parser(SqlReader):
             return self._column("".join(_name_parts(text)))
         function = FUNCTIONS.get(word)
         if function is None:
-            known = ", ".join(FUNCTIONS)
-            raise self.error(f"there is no function {text!r} (only {known})", position)
+            function_names = ", ".join(FUNCTIONS)
+            raise self.error(f"there is no function {text!r} (only {function_names})", position)
         values = [] if self.peek()[1] == ")" else [self._any_of()]
         while self.take(","):
             values.append(self._any_of())

@@ -92,7 +92,7 @@ def expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
         case Compare(_, op, value):
             return _comparison(column, op, _literal(value, kind))
         case In(_, values, negated):
-            return _membership(column, values, kind, negated=negated)
+            return _membership(column, values, kind, is_negative=negated)
         case IsNull(_, negated):
             return column.is_valid() if negated else column.is_null()
         case Like(_, pattern, negated):
@@ -109,15 +109,15 @@ def _literal(value: Any, kind: pa.DataType) -> Any:
 
 
 def _membership(
-    column: pc.Expression, values: tuple[Any, ...], kind: pa.DataType, *, negated: bool
+    column: pc.Expression, values: tuple[Any, ...], kind: pa.DataType, *, is_negative: bool
 ) -> pc.Expression:
     present = [value for value in values if value is not None]
-    if negated and len(present) < len(values):
+    if is_negative and len(present) < len(values):
         return pc.scalar(False)
     is_match = column.isin(
         pa.array(present, None if pa.types.is_integer(kind) and present else kind)
     )
-    return column.is_valid() & (~is_match if negated else is_match)
+    return column.is_valid() & (~is_match if is_negative else is_match)
 
 
 def _comparison(column: pc.Expression, op: str, value: Any) -> pc.Expression:

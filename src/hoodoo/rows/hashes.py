@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodoo.errors import InputError
-from hoodoo.rows.merge import one_array
+from hoodoo.rows.arrays import one_array
 
 Hashes = npt.NDArray[np.uint64]
 

@@ -3,6 +3,8 @@
 Frames of pandas, polars and others are not imported but asked: whatever has `__arrow_c_stream__`
 (or `__arrow_c_array__`) hands its rows over. Of a pandas frame an index that has a name is a
 column, and one without a name is not. Times in nanoseconds become microseconds if nothing is lost.
+
+Text must be UTF-8: Arrow takes any bytes for text until someone reads them.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ import pyarrow.types as pt
 from hoodoo.errors import InputError, SchemaMismatch
 from hoodoo.format.schema import META_FIELDS, OPERATION
 
+# -- rows -> an Arrow table ------------------------------------------------------------------------
+
+
 KINDS = (
     "a pyarrow.Table, RecordBatch or RecordBatchReader, a pandas, polars or Spark frame, "
     "an object with __arrow_c_stream__, or a list of dicts"
 )
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
-_LOST = re.compile(r"would lose data: (-?\d+)")
+_DATA_LOSS = re.compile(r"would lose data: (-?\d+)")
 _META = frozenset({*META_FIELDS, OPERATION})
 _REFUSALS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
@@ -63,16 +68,16 @@ def schema_to_arrow(schema: object) -> object:
     What is none of these is given back as it is.
     """
     if isinstance(schema, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        found = schema.schema
+        arrow_schema = schema.schema
     elif isinstance(schema, pa.Schema):
-        found = schema
+        arrow_schema = schema
     elif hasattr(schema, "__arrow_c_stream__"):
-        found = _fit_index(_open_stream(schema).schema.empty_table()).schema
+        arrow_schema = _fit_index(_open_stream(schema).schema.empty_table()).schema
     elif hasattr(schema, "__arrow_c_schema__"):
-        found = pa.schema(schema)
+        arrow_schema = pa.schema(schema)
     else:
         return schema
-    return pa.schema([field.with_type(_in_microseconds(field.type)) for field in found])
+    return pa.schema([field.with_type(_in_microseconds(field.type)) for field in arrow_schema])
 
 
 def is_dicts(rows: object) -> bool:
@@ -124,8 +129,8 @@ def _cast_times(column: pa.ChunkedArray, field: pa.Field, type_: pa.DataType) ->
     try:
         return column.cast(type_)
     except pa.ArrowInvalid as error:
-        lost = _LOST.search(str(error))
-        value = str(error) if lost is None else _time_text(int(lost[1]), field.type)
+        match = _DATA_LOSS.search(str(error))
+        value = str(error) if match is None else _time_text(int(match[1]), field.type)
         raise SchemaMismatch(
             f"column {field.name}: {value} has nanoseconds, and a table holds microseconds; "
             "round the column first"
@@ -238,13 +243,13 @@ def _unknown_names(values: Sequence[Any], type_: pa.DataType, path: str) -> Iter
     """Keys of dicts that a type has no field for, however deep; Arrow would drop them."""
     if pt.is_struct(type_):
         dicts = [value for value in values if isinstance(value, Mapping)]
-        known = {field.name: field.type for field in type_}
+        type_by_name = {field.name: field.type for field in type_}
         for name in set[str]().union(*dicts):
-            if name not in known:
+            if name not in type_by_name:
                 yield f"{path}{name}"
-            elif pt.is_nested(known[name]):
+            elif pt.is_nested(type_by_name[name]):
                 inner = [each.get(name) for each in dicts]
-                yield from _unknown_names(inner, known[name], f"{path}{name}.")
+                yield from _unknown_names(inner, type_by_name[name], f"{path}{name}.")
     elif pt.is_list(type_) and pt.is_nested(type_.value_type):
         items = [item for value in values if isinstance(value, Sequence) for item in value]
         yield from _unknown_names(items, type_.value_type, path)
@@ -256,3 +261,29 @@ def _refuse_ragged(rows: Any) -> None:
     for at, row in enumerate(rows):
         if set(row) != names:
             raise InputError(f"keys to delete must have the same columns, and row {at} has others")
+
+
+# -- text that is not UTF-8 ------------------------------------------------------------------------
+
+
+def refuse_invalid_text(rows: pa.Table) -> None:
+    """Fail if a text column, or text inside a column, is not UTF-8."""
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if not _has_text(column.type):
+            continue
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"column {name!r} has text that is not UTF-8 ({reason}); "
+                "repair it, or write a binary column"
+            ) from None
+
+
+def _has_text(kind: pa.DataType) -> bool:
+    if pt.is_dictionary(kind):
+        return _has_text(kind.value_type)
+    if pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind):
+        return True
+    return any(_has_text(kind.field(number).type) for number in range(kind.num_fields))

@@ -45,10 +45,10 @@ def partition_paths(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray:
     plain = _plain_values if rule.timestamp is None else _numbers_or_texts
     segments = []
     for field in rule.partition_fields:
-        encoded = field_values(rows, field).combine_chunks().dictionary_encode("encode")
-        values = plain(encoded.dictionary)
+        dictionary_array = field_values(rows, field).combine_chunks().dictionary_encode("encode")
+        values = plain(dictionary_array.dictionary)
         texts = pa.array([rule.segment(field, value) for value in values], pa.string())
-        segments.append(texts.take(encoded.indices))
+        segments.append(texts.take(dictionary_array.indices))
     if len(segments) == 1:
         return pa.chunked_array(segments)
     return pa.chunked_array([pc.binary_join_element_wise(*segments, "/")])
@@ -167,9 +167,9 @@ def _as_text(column: pa.ChunkedArray, field: str) -> pa.ChunkedArray:
         return column.cast(pa.int64()).cast(pa.string())
     if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
         # Java's text differs from Arrow's for exponents and zeros; keys like these are rare.
-        encoded = column.combine_chunks().dictionary_encode()
-        texts = pa.array(map(text_of, _plain_values(encoded.dictionary)), pa.string())
-        return pa.chunked_array([texts.take(encoded.indices)])
+        dictionary_array = column.combine_chunks().dictionary_encode()
+        texts = pa.array(map(text_of, _plain_values(dictionary_array.dictionary)), pa.string())
+        return pa.chunked_array([texts.take(dictionary_array.indices)])
     raise InputError(f"column {field} of type {kind} cannot be a record key")
 
 

@@ -12,26 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.errors import ConfigError
 from hoodoo.format.schema import OPERATION
 from hoodoo.model.merge import MergeRule
+from hoodoo.rows.arrays import Flags, Numbers, are_greater, dense_ranks, one_array, to_flags
 from hoodoo.rows.keys import field_type, field_values, has_fields
 
 IS_DELETED = "_hoodie_is_deleted"
-_FEW = 256
-"""Up to one value in so many is put in without copying the others: pieces have their price."""
-
-Numbers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A batch of changes, in order: rows to write, or, where `deleted` is true, keys to delete.
+    """A batch of changes, in order: rows to write, or, where `is_delete` is true, keys to delete.
 
     `ordering` holds one column per ordering field (none: commit-time ordering).
     `absolute` marks deletes that win whatever the ordering of the row is.
@@ -39,23 +34,13 @@ class Changes:
 
     keys: pa.Array
     ordering: tuple[pa.Array, ...]
-    deleted: Flags
+    is_delete: Flags
     absolute: Flags
     rows: pa.Table
 
     @property
     def num_rows(self) -> int:
         return len(self.keys)
-
-
-def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column as one contiguous array."""
-    if isinstance(column, pa.Array):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
 
 
 def ordering_columns(rows: pa.Table, rule: MergeRule) -> tuple[pa.Array, ...]:
@@ -140,18 +125,12 @@ def _flag_deletes(rows: pa.Table, rule: MergeRule) -> Flags:
     return flags
 
 
-def to_flags(column: pa.Array | pa.ChunkedArray) -> Flags:
-    """A column of booleans without nulls, for numpy."""
-    flags: Flags = one_array(column).to_numpy(zero_copy_only=False).astype(bool)
-    return flags
-
-
 def collapse(batches: Sequence[Changes]) -> Changes:
     """One winner per key out of batches of changes in order."""
     changes = concatenate(batches)
-    encoded = one_array(changes.keys).dictionary_encode()
-    codes = encoded.indices.to_numpy()
-    distinct = len(encoded.dictionary)
+    dictionary_array = one_array(changes.keys).dictionary_encode()
+    codes = dictionary_array.indices.to_numpy()
+    distinct = len(dictionary_array.dictionary)
     if distinct == len(codes):
         return changes
     order = _order(changes, codes)
@@ -176,38 +155,6 @@ def _order(changes: Changes, codes: Numbers) -> Numbers:
     return np.lexsort((positions, ranks))
 
 
-def dense_ranks(columns: Sequence[pa.Array]) -> Numbers:
-    """Ranks from 0 by the columns in turn; equal values share a rank, nulls come first."""
-    table = pa.table(
-        {
-            name: values
-            for i, column in enumerate(columns)
-            for name, values in ((f"known{i}", pc.is_valid(column)), (f"value{i}", column))
-        }
-    )
-    keys = [(name, "ascending") for name in table.column_names]
-    order = pc.sort_indices(table, sort_keys=keys).to_numpy()
-    steps = np.zeros(len(order), bool)
-    for column in columns:
-        codes = column.dictionary_encode("encode").indices.to_numpy()[order]
-        steps[1:] |= codes[1:] != codes[:-1]
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.cumsum(steps)
-    return ranks
-
-
-def are_greater(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Flags:
-    """Where rows of `left` are greater, by the columns in turn; null is the smallest."""
-    greater = np.zeros(len(left[0]), bool)
-    equal = np.ones(len(left[0]), bool)
-    for here, there in zip(left, right, strict=True):
-        above = pc.and_(pc.coalesce(pc.greater(here, there), pc.is_null(there)), pc.is_valid(here))
-        both_null = pc.and_(pc.is_null(here), pc.is_null(there))
-        greater |= equal & to_flags(above)
-        equal &= to_flags(pc.coalesce(pc.equal(here, there), both_null))
-    return greater
-
-
 def concatenate(batches: Sequence[Changes]) -> Changes:
     """Batches of changes as one, in order."""
     if len(batches) == 1:
@@ -218,7 +165,7 @@ def concatenate(batches: Sequence[Changes]) -> Changes:
             pa.concat_arrays(list(columns))
             for columns in zip(*(batch.ordering for batch in batches), strict=True)
         ),
-        np.concatenate([batch.deleted for batch in batches]),
+        np.concatenate([batch.is_delete for batch in batches]),
         np.concatenate([batch.absolute for batch in batches]),
         pa.concat_tables([batch.rows for batch in batches]),
     )
@@ -230,7 +177,7 @@ def take(changes: Changes, positions: Numbers) -> Changes:
     return Changes(
         changes.keys.take(indices),
         tuple(column.take(indices) for column in changes.ordering),
-        changes.deleted[positions],
+        changes.is_delete[positions],
         changes.absolute[positions],
         changes.rows.take(indices),
     )
@@ -282,7 +229,7 @@ class Merger:
 
     def deletes(self, changes: Numbers) -> bool:
         """Whether any of these changes is a delete."""
-        return bool(self._winners.deleted[changes].any())
+        return bool(self._winners.is_delete[changes].any())
 
     def place(self, changes: Numbers) -> None:
         """Take note that these changes were put in the places of their base rows."""
@@ -294,7 +241,7 @@ class Merger:
 
     def pending(self) -> Flags:
         """Which changes are in `rest`."""
-        return ~self._lost & ~self._winners.deleted & ~self._placed
+        return ~self._lost & ~self._winners.is_delete & ~self._placed
 
     def keeps_keys(self) -> bool:
         """Whether there are the same keys as before: none is new, and none goes."""
@@ -303,36 +250,12 @@ class Merger:
 
     def counts(self) -> dict[str, int]:
         """How many base rows were updated and deleted, and how many rows are new."""
-        won, deleted = ~self._lost, self._winners.deleted
+        won, is_delete = ~self._lost, self._winners.is_delete
         return {
-            "updated": int(np.sum(self._matched & won & ~deleted)),
-            "deleted": int(np.sum(self._matched & won & deleted)),
-            "inserted": int(np.sum(~self._matched & ~deleted)),
+            "updated": int(np.sum(self._matched & won & ~is_delete)),
+            "deleted": int(np.sum(self._matched & won & is_delete)),
+            "inserted": int(np.sum(~self._matched & ~is_delete)),
         }
-
-
-def put(column: pa.ChunkedArray, positions: Numbers, values: pa.Array) -> pa.ChunkedArray:
-    """A column, which may be a dictionary, with other values at some positions, which ascend."""
-    mask = np.zeros(len(column), bool)
-    mask[positions] = True
-    if pa.types.is_dictionary(column.type):
-        both = pa.chunked_array([*column.chunks, values.dictionary_encode()], column.type)
-        *old, new = both.unify_dictionaries().chunks
-        indices = pa.concat_arrays([chunk.indices for chunk in old])
-        codes = pc.replace_with_mask(indices, pa.array(mask), new.indices)
-        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, new.dictionary)])
-    if len(positions) * _FEW <= len(column):
-        pieces, begin = [], 0
-        for number, position in enumerate(positions.tolist()):
-            pieces += [*column.slice(begin, position - begin).chunks, values.slice(number, 1)]
-            begin = position + 1
-        return pa.chunked_array([*pieces, *column.slice(begin).chunks], column.type)
-    if pa.types.is_nested(column.type):
-        source = np.arange(len(column), dtype=np.int64)
-        source[positions] = np.arange(len(column), len(column) + len(positions))
-        both = pa.chunked_array([*column.chunks, values], column.type)
-        return both.take(pa.array(source))
-    return pc.replace_with_mask(column, pa.array(mask), values)
 
 
 def complete(partial: pa.Table, keys: pa.Array, older: pa.Table, older_keys: pa.Array) -> pa.Table:

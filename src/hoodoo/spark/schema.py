@@ -1,4 +1,4 @@
-"""Arrow schemas and Spark's, both ways.
+"""Arrow schemas and tables as Spark's, and the names of hoodoo's own columns in DataFrames.
 
     Arrow                              Spark
     bool  int8 to int64  float double  boolean  tinyint to bigint  float  double
@@ -9,7 +9,9 @@
     list  map  struct                  array  map  struct
 
 Spark counts microseconds and has no binaries of fixed size: rows on their way to Spark are cast
-(`to_spark`). It has no time of day either: its TIME is a preview that is switched off.
+(`to_spark`). It has no time of day either: its TIME is a preview that is switched off. `to_frame`
+makes DataFrames of Arrow tables. The column names are of what travels beside the user's columns
+from Spark to the write handles.
 """
 
 from __future__ import annotations
@@ -18,10 +20,16 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
+from pyspark.sql.types import StructType
 
-from hoodoo.errors import FormatError, SchemaMismatch, Unsupported
-from hoodoo.format.schema_types import COMMENT
+from hoodoo.errors import FormatError, SchemaMismatch, UnsupportedFeature
+from hoodoo.format.arrow_types import COMMENT
+from hoodoo.write.files.bulk_insert import HASH
+
+# -- schemas ---------------------------------------------------------------------------------------
+
 
 _SAME: tuple[tuple[pa.DataType, st.DataType], ...] = (
     (pa.bool_(), st.BooleanType()),
@@ -50,7 +58,7 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 def spark_schema(schema: pa.Schema) -> st.StructType:
     """An Arrow schema as Spark has it, everything nullable, as Spark reads all files.
 
-    `Unsupported` names a column that Spark cannot have.
+    `UnsupportedFeature` names a column that Spark cannot have.
     """
     return st.StructType([_spark_field(field, "") for field in schema])
 
@@ -112,10 +120,10 @@ def _spark_type(type_: pa.DataType, path: str) -> st.DataType:
     if pt.is_list(plain):
         return st.ArrayType(_spark_type(plain.value_type, f"{path}[]"))
     if pt.is_time(plain):
-        raise Unsupported(
+        raise UnsupportedFeature(
             f"column {path}: Spark has no time of day ({plain}); leave the column out by columns="
         )
-    raise Unsupported(f"column {path}: Spark has no type for {plain}")
+    raise UnsupportedFeature(f"column {path}: Spark has no type for {plain}")
 
 
 def _type_in_spark(type_: pa.DataType) -> pa.DataType:
@@ -136,3 +144,32 @@ def _type_in_spark(type_: pa.DataType) -> pa.DataType:
 def _field_in_spark(field: pa.Field) -> pa.Field:
     """Nullable like those of `spark_schema`: from 4.3 on Spark refuses rows of another schema."""
     return field.with_type(_type_in_spark(field.type)).with_nullable(True)
+
+
+# -- Arrow tables as DataFrames --------------------------------------------------------------------
+
+
+def to_frame(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """The rows in Spark. In one chunk: PySpark 4.1 loses rows behind a chunk that is empty."""
+    return spark.createDataFrame(rows.combine_chunks(), schema)
+
+
+# -- columns beside the user's own -----------------------------------------------------------------
+
+
+PREFIX = "_hoodoo_"
+"""What the names of all of them begin with; users' columns do not."""
+
+# `HASH` is of the record key: it decides where new rows go, and tells inputs apart.
+PARTITION = "_hoodoo_place"
+"""The partition whose file group takes the row; nearly always the row's own."""
+LABEL = "_hoodoo_label"
+"""The label of the row's destination; see `write.index.destinations.Destination`."""
+IS_DELETED = "_hoodoo_deleted"
+"""Whether the row is taken out of its file group instead of written to it."""
+WRITE = "_hoodoo_write"
+"""The number of the `FileGroupWrite` that the row goes to."""
+TASK = "_hoodoo_task"
+"""A number that leads the row to the task that writes its file group."""
+
+HOODOO_COLUMNS = (HASH, PARTITION, LABEL, IS_DELETED, WRITE, TASK)

@@ -1,11 +1,29 @@
-"""Storage of one table: where its files are, whatever the store."""
+"""Storage of one table: a few atomic verbs, the same on disk, in memory and on object stores.
+
+Read in this order:
+    `storage`             the protocol `Storage`: list, read, create, put, replace, delete, ...
+    `uri`                 table URIs and checks of paths
+    `local`               directories of this machine
+    `memory`              named stores in this process, for tests and simulations
+    `object_store`        S3, Google Cloud Storage and Azure
+    `object_client`       clients of object stores: retries, errors, advice
+    `write_streams`       large new objects, gathered on disk or in memory before the upload
+    `conditional_writes`  refuses a store that ignores If-Match and If-None-Match
+    `traced`              any storage, with a record of its operations
+
+In: a table URI and options (`open_storage`). Out: a `Storage`; every path is relative to the table.
+Each verb happens whole or not at all. If a write gets no answer, the store raises `OutcomeUnknown`
+and does not repeat the write; runtime/lost_answers finds out what happened.
+Not here: what a path means (model/paths), when a file may be deleted (services, recovery).
+A new store must pass hoodoo_testing/storage_contract.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from hoodoo.errors import ConfigError
-from hoodoo.storage.probe import probe_conditions
+from hoodoo.storage.conditional_writes import probe_conditions
 from hoodoo.storage.storage import Storage
 from hoodoo.storage.uri import parse_uri
 
@@ -24,7 +42,7 @@ def open_storage(
     options = options or {}
     # The stores are imported when asked for: a local table needs no object store client.
     if place.scheme not in ("file", "memory"):
-        from hoodoo.storage.objects import ObjectStorage
+        from hoodoo.storage.object_store import ObjectStorage
 
         return ObjectStorage(place, options, upload_limit_s=upload_limit_s)
     for key in options:

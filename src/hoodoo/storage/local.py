@@ -13,46 +13,216 @@ an object that is there). The kernel drops the lock with the process, and no loc
 
 When a verb returns, its effect is on disk: file, name, and directories made for it. When a write
 is refused because of an object that is there, that object is on disk, too.
+
+The functions on files are what POSIX gives for durable, atomic changes.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from hoodoo.errors import (
-    AlreadyExists,
-    NotFound,
+    ObjectExists,
+    ObjectNotFound,
+    OutcomeUnknown,
     PreconditionFailed,
     StorageError,
     UnusablePath,
 )
-from hoodoo.model.paths import META, OWN
-from hoodoo.storage.deadline import NEVER, Deadline
-from hoodoo.storage.disk import (
-    Draft,
-    etag_of,
-    is_locked,
-    lock_directory,
-    open_directory,
-    rename,
-    retry_with_directory,
-    sync,
-    sync_existing,
-    unlink,
-)
-from hoodoo.storage.storage import ObjectInfo, PublishedOnExit, Version
+from hoodoo.model.paths import HOODOO_DIRECTORY, META
+from hoodoo.storage.storage import NEVER, Deadline, ObjectInfo, ObjectVersion, PublishedOnExit
 from hoodoo.storage.uri import check_directory, check_path, check_range, is_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TEMPORARY = f"{OWN}/tmp"
+
+# -- durable, atomic file changes ------------------------------------------------------------------
+
+
+_BUFFER_BYTES = 1 << 20
+_LOCK_WITHIN_S = 30.0
+_LOCK_POLL_S = 0.005
+_ATTEMPTS = 20  # against others who prune a directory while we want to use it
+
+Result = TypeVar("Result")
+
+
+class TemporaryFile:
+    """A file that has no name in the table yet, locked as long as its writer lives."""
+
+    def __init__(self, directory: str) -> None:
+        self.name = f"{directory}/{uuid.uuid4().hex}"
+        self.file = retry_with_directory(self._open, making=directory)
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def _open(self) -> BinaryIO:
+        return open(self.name, "xb", _BUFFER_BYTES)
+
+    def seal(self) -> None:
+        """Bring the content to disk."""
+        self.file.flush()
+        descriptor = self.file.fileno()
+        # The kernel stamps files by a coarse tick. Our etags need a finer time, since an inode
+        # number can come back within one tick.
+        now_ns = time.time_ns()
+        os.utime(descriptor, ns=(now_ns, now_ns))
+        os.fsync(descriptor)
+        self.status = os.fstat(descriptor)
+
+    def info(self, path: str) -> ObjectInfo:
+        """What a write answers about the object that the sealed draft became."""
+        return ObjectInfo(path, self.status.st_size, 0, etag_of(self.status))
+
+    def discard(self) -> None:
+        """Drop the temporary name."""
+        with suppress(OSError):  # a full disk fails the flush; the file is closed all the same
+            self.file.close()
+        with suppress(OSError):  # renamed; or left for `stale_temporaries`
+            os.unlink(self.name)
+
+
+def rename(
+    draft: TemporaryFile,
+    path: str,
+    target: str,
+    *,
+    if_match: str | None = None,
+    deadline: Deadline = NEVER,
+) -> None:
+    """Give the draft the name of an object, over the version with this etag if one is given."""
+    directory, name = os.path.split(target)
+    with open_directory(directory) as descriptor:
+        with lock_directory(descriptor):
+            fits = if_match is None or etag_of(os.stat(name, dir_fd=descriptor)) == if_match
+            if fits:
+                deadline.check(path)
+                os.rename(draft.name, name, dst_dir_fd=descriptor)
+        # The other version, too, is synced before it is told of: see `sync_existing`.
+        sync(descriptor, path)
+    if not fits:
+        raise PreconditionFailed(path)
+
+
+def unlink(name: str, directory: int) -> bool:
+    """Take a file's name out of a directory; whether it was there."""
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def retry_with_directory(action: Callable[[], Result], *, making: str) -> Result:
+    """The action's result, the directory made if it is missing (or vanishes meanwhile)."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return action()
+        except FileNotFoundError:
+            with suppress(FileNotFoundError):
+                make_directory(making)
+    return action()
+
+
+def make_directory(directory: str) -> None:
+    """Make a directory and those above it, on disk when this returns; it may be there."""
+    parent = os.path.dirname(directory)
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(directory)
+    except FileNotFoundError:
+        make_directory(parent)
+        with suppress(FileExistsError):
+            os.mkdir(directory)
+    with open_directory(parent) as descriptor:
+        os.fsync(descriptor)
+
+
+@contextmanager
+def open_directory(directory: str) -> Iterator[int]:
+    """A descriptor of the directory."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def lock_directory(descriptor: int) -> Iterator[None]:
+    """The directory's lock, waited for in bounded time: its holder may be a stopped process."""
+    deadline = time.monotonic() + _LOCK_WITHIN_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                reason = "another process keeps the lock of this directory"
+                raise TimeoutError(errno.ETIMEDOUT, reason) from None
+            time.sleep(_LOCK_POLL_S)
+    try:
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def sync(descriptor: int, path: str) -> None:
+    """Bring a directory to disk in which `path` was just changed, or found changed."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise _make_sync_error(path, error) from error
+
+
+def sync_existing(path: str, target: str) -> None:
+    """Bring an object's directory to disk before a write is refused because of that object.
+
+    It may be the writer's own, of a call whose sync failed: whoever then finds its own bytes
+    there takes them for safe.
+    """
+    try:
+        with open_directory(os.path.dirname(target)) as descriptor:
+            os.fsync(descriptor)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # gone meanwhile
+    except OSError as error:
+        raise _make_sync_error(path, error) from error
+
+
+def _make_sync_error(path: str, error: OSError) -> OutcomeUnknown:
+    return OutcomeUnknown(path, f"there, but not synced to disk: {error.strerror}")
+
+
+def is_locked(file: str) -> bool:
+    """Whether a draft's writer lives."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def etag_of(status: os.stat_result) -> str:
+    """A text that differs for any two versions of a file, by inode, time and size."""
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+# -- the store -------------------------------------------------------------------------------------
+
+
+TEMPORARY = f"{HOODOO_DIRECTORY}/tmp"
 
 _ABANDONED_MS = 60 * 60 * 1000
 _MOST_NAME_BYTES = 255
@@ -82,13 +252,13 @@ class LocalStorage:
         with _translate_read_errors(path):
             status = os.stat(self._full(path))
         if stat.S_ISDIR(status.st_mode):
-            raise NotFound(path, "is a directory")
+            raise ObjectNotFound(path, "is a directory")
         return _info(path, status)
 
     def exists(self, path: str) -> bool:
         try:
             self.stat(path)
-        except NotFound:
+        except ObjectNotFound:
             return False
         return True
 
@@ -102,12 +272,12 @@ class LocalStorage:
             # A length out of a damaged file must not become an allocation.
             return file.read(None if length is None else min(length, size))
 
-    def read_version(self, path: str) -> Version:
+    def read_version(self, path: str) -> ObjectVersion:
         with _translate_read_errors(path), open(self._full(path), "rb") as file:
             # The open file is one version, whatever gets its name meanwhile. Of a foreign writer
             # that writes in place the etag is the older one, with which a replace fails.
             info = _info(path, os.fstat(file.fileno()))
-            return Version(file.read(), info.etag, info.modified_ms)
+            return ObjectVersion(file.read(), info.etag, info.modified_ms)
 
     def open_read(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
@@ -121,7 +291,7 @@ class LocalStorage:
         deadline = Deadline.within(within_s)
         if self.exists(path):
             sync_existing(path, self._full(path))
-            raise AlreadyExists(path)
+            raise ObjectExists(path)
         with self._open_write(path, deadline) as stream:
             stream.write(data)
             return stream.publish()
@@ -141,7 +311,7 @@ class LocalStorage:
         deadline, target = Deadline.within(within_s), self._full(path)
         try:
             present = self.stat(path)
-        except NotFound:
+        except ObjectNotFound:
             raise PreconditionFailed(path) from None
         if present.etag != if_match:
             sync_existing(path, target)
@@ -175,7 +345,7 @@ class LocalStorage:
     def _open_write(self, path: str, deadline: Deadline) -> LocalWrite:
         target = self._full(path)
         with _translate_write_errors(path):
-            return LocalWrite(path, target, Draft(f"{self._root}/{TEMPORARY}"), deadline)
+            return LocalWrite(path, target, TemporaryFile(f"{self._root}/{TEMPORARY}"), deadline)
 
     def stale_temporaries(self, *, older_than_ms: int = _ABANDONED_MS) -> Sequence[str]:
         """Paths of temporary files whose writers are dead; `delete` removes them.
@@ -201,7 +371,7 @@ class LocalStorage:
                 entries_here = [entry for entry in entries if is_text(entry.name)]
         except (FileNotFoundError, NotADirectoryError):
             return []
-        if directory == OWN:
+        if directory == HOODOO_DIRECTORY:
             entries_here = [entry for entry in entries_here if entry.name != "tmp"]
         return entries_here
 
@@ -209,7 +379,7 @@ class LocalStorage:
         above = f"{directory}/" if directory else ""
         # The order of whole paths, in which "a-b" comes before "a/b".
         names = [(f"{e.name}/" if e.is_dir() else e.name, e) for e in self._scan(directory)]
-        names.sort(key=lambda named: named[0])
+        names.sort(key=lambda pair: pair[0])
         for name, entry in names:
             if name.endswith("/"):
                 if recursive:
@@ -223,8 +393,8 @@ class LocalStorage:
                 yield _info(above + name, status)
 
     @contextmanager
-    def _draft(self, data: bytes) -> Iterator[Draft]:
-        draft = Draft(f"{self._root}/{TEMPORARY}")
+    def _draft(self, data: bytes) -> Iterator[TemporaryFile]:
+        draft = TemporaryFile(f"{self._root}/{TEMPORARY}")
         try:
             draft.file.write(data)
             draft.seal()
@@ -248,7 +418,7 @@ class LocalStorage:
 class LocalWrite(PublishedOnExit):
     """A file in the making."""
 
-    def __init__(self, path: str, target: str, draft: Draft, deadline: Deadline) -> None:
+    def __init__(self, path: str, target: str, draft: TemporaryFile, deadline: Deadline) -> None:
         self._path = path
         self._target = target
         self._draft = draft
@@ -290,7 +460,7 @@ class LocalWrite(PublishedOnExit):
                 if os.path.isdir(self._target):
                     raise StorageError(self._path, "a directory has this name") from None
                 sync_existing(self._path, self._target)
-                raise AlreadyExists(self._path) from None
+                raise ObjectExists(self._path) from None
             finally:
                 self._draft.discard()
             with open_directory(directory) as descriptor:
@@ -311,9 +481,9 @@ def _translate_read_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFound(path) from None
+        raise ObjectNotFound(path) from None
     except IsADirectoryError:
-        raise NotFound(path, "is a directory") from None
+        raise ObjectNotFound(path, "is a directory") from None
     except OSError as error:
         raise _failure(path, error) from error
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hoodoo.errors import AlreadyExists, NotFound, PreconditionFailed, StorageError
-from hoodoo.storage.buffered import BufferedWrite
-from hoodoo.storage.storage import ObjectInfo, Version, WriteStream
+from hoodoo.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StorageError
+from hoodoo.storage.storage import ObjectInfo, ObjectVersion, WriteStream
 from hoodoo.storage.uri import TableUri, check_directory, check_path, check_range
+from hoodoo.storage.write_streams import BufferedWrite
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,9 +45,9 @@ class _Store:
         if key not in self.objects:
             insort(self.keys, key)
         info = ObjectInfo(key, len(data), self.now_ms(), f"v{next(self.versions)}")
-        stored = _Object(bytes(data), info)
-        self.objects[key] = stored
-        return stored
+        object_ = _Object(bytes(data), info)
+        self.objects[key] = object_
+        return object_
 
 
 _stores: dict[str, _Store] = {}
@@ -103,9 +103,9 @@ class MemoryStorage:
         data = self._get(path).data
         return data[start:] if length is None else data[start : start + length]
 
-    def read_version(self, path: str) -> Version:
-        found = self._get(path)
-        return Version(found.data, found.info.etag, found.info.modified_ms)
+    def read_version(self, path: str) -> ObjectVersion:
+        object_ = self._get(path)
+        return ObjectVersion(object_.data, object_.info.etag, object_.info.modified_ms)
 
     def open_read(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
@@ -117,7 +117,7 @@ class MemoryStorage:
         key = self._prefix + check_path(path)
         with self._store.lock:
             if key in self._store.objects:
-                raise AlreadyExists(path)
+                raise ObjectExists(path)
             return _make_info(path, self._store.write(key, data))
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
@@ -149,10 +149,10 @@ class MemoryStorage:
         return ()
 
     def _get(self, path: str) -> _Object:
-        found = self._store.objects.get(self._prefix + check_path(path))
-        if found is None:
-            raise NotFound(path)
-        return found
+        object_ = self._store.objects.get(self._prefix + check_path(path))
+        if object_ is None:
+            raise ObjectNotFound(path)
+        return object_
 
     def _walk(
         self, directory: str, *, recursive: bool
@@ -162,16 +162,18 @@ class MemoryStorage:
         objects: list[ObjectInfo] = []
         directories: list[str] = []
         with self._store.lock:
-            keys, stored = self._store.keys, self._store.objects
+            keys, objects_by_key = self._store.keys, self._store.objects
             at = bisect_left(keys, below)
             end = bisect_left(keys, f"{below[:-1]}0", at) if below else len(keys)
             if recursive:
-                return [self._below_base(stored[key].info) for key in keys[at:end]], directories
+                return [
+                    self._below_base(objects_by_key[key].info) for key in keys[at:end]
+                ], directories
             while at < end:
                 key = keys[at]
                 slash = key.find("/", len(below))
                 if slash < 0:
-                    objects.append(self._below_base(stored[key].info))
+                    objects.append(self._below_base(objects_by_key[key].info))
                     at += 1
                 else:
                     directories.append(key[len(below) : slash])
@@ -183,8 +185,8 @@ class MemoryStorage:
         return replace(info, path=info.path[len(self._prefix) :]) if self._prefix else info
 
 
-def _make_info(path: str, stored: _Object) -> ObjectInfo:
-    return ObjectInfo(path, len(stored.data), 0, stored.info.etag)
+def _make_info(path: str, object_: _Object) -> ObjectInfo:
+    return ObjectInfo(path, len(object_.data), 0, object_.info.etag)
 
 
 def _reopen(name: str, path: str, pid: int) -> MemoryStorage:

@@ -7,17 +7,27 @@ There is no rename, no append and no mkdir, because object stores have none.
 Each verb raises only `StorageError`s: those named in its docstring, `OutcomeUnknown` where a
 write got no answer, `UnusablePath` where no object can have the path, and plain `StorageError`
 for what retrying cannot mend (permissions, ...).
+
+A deadline says until when a write may begin: a write that publishes must not be sent long after
+its check.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
+from hoodoo.errors import StorageError
+
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# -- the protocol ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +45,7 @@ class ObjectInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ObjectVersion:
     """One version of an object: its bytes, and what the store says of exactly these bytes."""
 
     data: bytes
@@ -61,7 +71,7 @@ class WriteStream(Protocol):
     def tell(self) -> int: ...
 
     def close(self) -> None:
-        """Publish. Raises `AlreadyExists` if the object is there, `OutcomeUnknown`."""
+        """Publish. Raises `ObjectExists` if the object is there, `OutcomeUnknown`."""
 
     def discard(self) -> None:
         """Leave nothing behind; does nothing after `close`."""
@@ -109,21 +119,21 @@ class Storage(Protocol):
         """Names of the direct sub-directories of `prefix`, sorted; a disk may name empty ones."""
 
     def stat(self, path: str) -> ObjectInfo:
-        """Raises `NotFound`."""
+        """Raises `ObjectNotFound`."""
 
     def exists(self, path: str) -> bool: ...
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """The bytes from `start`, at most `length`, none after the end. Raises `NotFound`."""
+        """The bytes from `start`, at most `length`, none after the end. Raises `ObjectNotFound`."""
 
-    def read_version(self, path: str) -> Version:
-        """Bytes and etag of one and the same version, in one request. Raises `NotFound`."""
+    def read_version(self, path: str) -> ObjectVersion:
+        """Bytes and etag of one and the same version, in one request. Raises `ObjectNotFound`."""
 
     def open_read(self, path: str) -> pa.NativeFile:
-        """Random access to an object that nobody rewrites (data files). Raises `NotFound`."""
+        """Random access to an object that nobody rewrites (data files). Raises `ObjectNotFound`."""
 
     def create(self, path: str, data: bytes, *, within_s: float | None = None) -> ObjectInfo:
-        """Make a new object. Raises `AlreadyExists`, `OutcomeUnknown`.
+        """Make a new object. Raises `ObjectExists`, `OutcomeUnknown`.
 
         No request is begun later than `within_s` seconds after the call, which is counted while
         the machine sleeps, too. If none got through until then: plain `StorageError`, as nothing
@@ -149,3 +159,37 @@ class Storage(Protocol):
 
     def stale_temporaries(self) -> Sequence[str]:
         """Paths of temporary files that dead writers left, where the store has such files."""
+
+
+# -- deadlines of writes ---------------------------------------------------------------------------
+
+
+def monotonic() -> float:
+    """Seconds that also count while the machine is suspended: leases run out meanwhile."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment of the monotonic clock; `math.inf` is never."""
+
+    at: float = math.inf
+
+    @classmethod
+    def within(cls, seconds: float | None) -> Deadline:
+        """So long after now; None is never."""
+        return NEVER if seconds is None else cls(monotonic() + seconds)
+
+    def left_s(self) -> float:
+        """How long it is until then; negative once it has passed."""
+        return self.at - monotonic() if self.at < math.inf else math.inf
+
+    def check(self, path: str) -> None:
+        """Refuse to begin a write too late. Raises plain `StorageError`: nothing was done."""
+        if self.left_s() < 0:
+            raise StorageError(path, "not written: the time for it ran out before it was sent")
+
+
+NEVER = Deadline()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from hoodoo.errors import StorageError
-from hoodoo.storage.storage import ObjectInfo, PublishedOnExit, Storage, Version, WriteStream
+from hoodoo.storage.storage import ObjectInfo, ObjectVersion, PublishedOnExit, Storage, WriteStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class TracedOperation:
     """One verb that was carried out, or failed."""
 
     verb: str
@@ -41,7 +41,7 @@ class TracedStorage:
         """`before` is called with verb and path ahead of each operation, and may raise."""
         self._inner = inner
         self._before = before
-        self.operations: list[Operation] = []
+        self.operations: list[TracedOperation] = []
 
     def counts(self) -> Counter[str]:
         """How often each verb was used."""
@@ -76,9 +76,9 @@ class TracedStorage:
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         return self._do("read", path, lambda: self._inner.read(path, start, length), len)
 
-    def read_version(self, path: str) -> Version:
+    def read_version(self, path: str) -> ObjectVersion:
         return self._do(
-            "read", path, lambda: self._inner.read_version(path), lambda found: len(found.data)
+            "read", path, lambda: self._inner.read_version(path), lambda version: len(version.data)
         )
 
     def open_read(self, path: str) -> pa.NativeFile:
@@ -123,9 +123,9 @@ class TracedStorage:
         try:
             result = action()
         except StorageError as error:
-            self.operations.append(Operation(verb, path, failure=type(error).__name__))
+            self.operations.append(TracedOperation(verb, path, failure=type(error).__name__))
             raise
-        self.operations.append(Operation(verb, path, size(result)))
+        self.operations.append(TracedOperation(verb, path, size(result)))
         return result
 
 
@@ -156,7 +156,9 @@ class _TracedWrite(PublishedOnExit):
     def discard(self) -> None:
         if not self._inner.closed:
             self._inner.discard()
-            self._storage.operations.append(Operation("open_write", self._path, 0, "discarded"))
+            self._storage.operations.append(
+                TracedOperation("open_write", self._path, 0, "discarded")
+            )
 
 
 def _size(info: ObjectInfo) -> int:

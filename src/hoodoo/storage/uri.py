@@ -72,8 +72,8 @@ def parse_uri(uri: str) -> TableUri:
     place, _, path = rest.partition("/")
     path = path.rstrip("/")
     if not place or (scheme == "abfss") != ("@" in place):
-        expected = "container@account.host" if scheme == "abfss" else "a name"
-        raise _make_config_error(uri, f"{expected} must follow {scheme}://")
+        place_form = "container@account.host" if scheme == "abfss" else "a name"
+        raise _make_config_error(uri, f"{place_form} must follow {scheme}://")
     if path and _has_bad_segment(path):
         raise _make_config_error(uri, "empty, '.' and '..' are no path segments")
     return TableUri(scheme, place, path)

@@ -11,13 +11,11 @@ import pyarrow as pa
 from hoodoo.config import index
 from hoodoo.config import table as keys
 from hoodoo.config.check import check_options
-from hoodoo.config.key import Key
-from hoodoo.config.resolve import Config, split_options
-from hoodoo.env import Env
-from hoodoo.errors import AlreadyExists, ConfigError, FormatError, InputError, TableExists
+from hoodoo.config.key import Config, Key, split_options
+from hoodoo.errors import ConfigError, FormatError, InputError, ObjectExists, TableExists
 from hoodoo.format import properties as codec
+from hoodoo.format.arrow_types import normalise
 from hoodoo.format.schema import arrow_from_avro, avro_from_arrow, without_meta_fields
-from hoodoo.format.schema_types import normalise
 from hoodoo.model import paths
 from hoodoo.model.instant import TimelineZone
 from hoodoo.model.keys import KeyGenerator
@@ -25,6 +23,7 @@ from hoodoo.model.merge import MergeMode, merging_of_payload
 from hoodoo.model.table import TableType, TableVersion
 from hoodoo.rows.keys import field_type, refuse_unfit_times
 from hoodoo.rows.merge import refuse_unfit_flag
+from hoodoo.runtime.env import Env
 from hoodoo.storage import probe_conditions
 from hoodoo.table.options import refuse_options
 from hoodoo.table.properties import decode_properties
@@ -33,7 +32,7 @@ from hoodoo.table.ref import TableRef, open_ref, upload_limit_s
 VERSION = TableVersion.NINE
 
 # Keys that say what a table is; all other options only steer the writes of this process.
-_PERSISTED: tuple[Key[Any], ...] = (
+_PERSISTED_KEYS: tuple[Key[Any], ...] = (
     keys.DATABASE,
     keys.HIVE_STYLE,
     keys.URL_ENCODE,
@@ -49,7 +48,7 @@ _PERSISTED: tuple[Key[Any], ...] = (
     index.HASH_FIELDS,
     index.BUCKET_ENGINE,
 )
-_FIXED: tuple[Key[Any], ...] = (
+_FIXED_KEYS: tuple[Key[Any], ...] = (
     keys.VERSION,
     keys.LAYOUT,
     keys.BASE_FILE_FORMAT,
@@ -105,10 +104,10 @@ def create_table(
     if env.storage.exists(paths.PROPERTIES_BACKUP) or env.storage.exists(paths.PROPERTIES):
         raise TableExists(env.storage.uri)
     # Apache Hudi fails on a table whose timeline directory is not there; it ignores the file.
-    env.storage.put(f"{properties.timeline.active}/{paths.PLACEHOLDER}", b"")
+    env.storage.put(f"{properties.timeline_paths.active}/{paths.PLACEHOLDER}", b"")
     try:
         env.storage.create(paths.PROPERTIES, data)
-    except AlreadyExists:
+    except ObjectExists:
         raise TableExists(env.storage.uri) from None
     return TableRef(env, properties, config.over(properties.raw), config)
 
@@ -137,9 +136,9 @@ def open_fitting(
         ("type", (properties.type.value,), (_parse_table_type(table_type).value,)),
     ]
     differences = [
-        f"its {what} is {', '.join(present) or 'none'}, not {', '.join(asked) or 'none'}"
-        for what, present, asked in facts
-        if tuple(present) != tuple(asked)
+        f"its {what} is {', '.join(present) or 'none'}, not {', '.join(request) or 'none'}"
+        for what, present, request in facts
+        if tuple(present) != tuple(request)
     ]
     if differences:
         raise TableExists(ref.uri, "; ".join(differences))
@@ -186,7 +185,7 @@ def _properties(
         raw[keys.PARTITION_FIELDS.name] = ",".join(partition_by)
     if ordering:
         raw[keys.ORDERING_FIELDS.name] = ",".join(ordering)
-    for key in _PERSISTED:
+    for key in _PERSISTED_KEYS:
         for spelling in (key.name, *key.aliases):
             if spelling in config.values:
                 raw[key.name] = config.values[spelling]
@@ -203,10 +202,10 @@ def _properties(
 
 
 def _refuse_fixed(config: Config) -> None:
-    for key in _FIXED:
-        required = VERSION.value if key is keys.VERSION else key.default
-        required = VERSION.timeline_layout if key is keys.LAYOUT else required
-        if config.sets(key) and config.get(key) != required:
+    for key in _FIXED_KEYS:
+        only_value = VERSION.value if key is keys.VERSION else key.default
+        only_value = VERSION.timeline_layout if key is keys.LAYOUT else only_value
+        if config.sets(key) and config.get(key) != only_value:
             raise ConfigError(
                 key=key.name, value=config.values.get(key.name), reason="cannot be chosen"
             )
@@ -314,9 +313,9 @@ def _parse_names(names_or_name: str | Sequence[str] | None, what: str) -> tuple[
 
 
 def _parse_table_type(text: str) -> TableType:
-    known = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ}
-    known |= {kind.value.lower(): kind for kind in TableType}
-    kind = known.get(str(text).lower())
+    type_by_name = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ}
+    type_by_name |= {kind.value.lower(): kind for kind in TableType}
+    kind = type_by_name.get(str(text).lower())
     if kind is None:
         raise InputError(f"table_type is 'cow' or 'mor', not {text!r}")
     return kind

@@ -9,8 +9,7 @@ from hoodoo.config import keys_of
 from hoodoo.config import table as keys
 from hoodoo.config.check import refuse_unsupported, rule_of
 from hoodoo.config.hudi_keys import BASE_PATH, OPERATION
-from hoodoo.config.key import Key
-from hoodoo.config.resolve import Config
+from hoodoo.config.key import Config, Key
 from hoodoo.errors import ConfigError
 from hoodoo.model.commit import OperationType
 from hoodoo.model.merge import MergeMode, infer_mode, merging_of_payload
@@ -59,10 +58,10 @@ def _refuse_operation(options: Config, uri: str, operation: OperationType) -> No
     text = options.values.get(OPERATION)
     if text is None:
         return
-    requested = text.strip().upper()
-    if requested == operation or {requested, operation} <= _ADDS_ROWS:
+    option = text.strip().upper()
+    if option == operation or {option, operation} <= _ADDS_ROWS:
         return
-    call = _CALLS.get(OperationType(requested)) if requested in OperationType.__members__ else None
+    call = _CALLS.get(OperationType(option)) if option in OperationType.__members__ else None
     advice = f"use {call}" if call else f"use one of {', '.join(_CALLS.values())}"
     raise ConfigError(
         key=OPERATION,

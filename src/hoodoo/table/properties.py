@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from hoodoo.config.table import table_properties
-from hoodoo.env import Env
-from hoodoo.errors import ConfigError, FormatError, NoSuchTable, NotFound, naming
+from hoodoo.errors import ConfigError, FormatError, NoSuchTable, ObjectNotFound, add_error_source
 from hoodoo.format import properties as codec
 from hoodoo.model import paths
+from hoodoo.model.coordination import PROPERTIES_DECISION
 from hoodoo.model.table import TableProperties
-from hoodoo.timeline.decisions import PROPERTIES_DECISION
+from hoodoo.runtime.env import Env
 
 _ATTEMPTS = 4
 _PAUSE_S = 0.1
@@ -25,7 +25,7 @@ def load_properties(env: Env) -> TableProperties:
         for path in (paths.PROPERTIES, paths.PROPERTIES_BACKUP):
             try:
                 data = env.storage.read(path)
-            except NotFound:
+            except ObjectNotFound:
                 continue
             return decode_properties(data, source=path)
         if not any(True for _ in env.storage.list(paths.META)):
@@ -35,7 +35,7 @@ def load_properties(env: Env) -> TableProperties:
 
 def decode_properties(data: bytes, *, source: str) -> TableProperties:
     """Typed properties of a file's bytes; whatever is wrong with them names the file."""
-    with naming(source):
+    with add_error_source(source):
         return _decode(data)
 
 

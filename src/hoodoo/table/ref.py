@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, fields, replace
 
 from hoodoo.config.check import check_options
 from hoodoo.config.concurrency import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
-from hoodoo.config.resolve import Config, split_options
-from hoodoo.env import Env
+from hoodoo.config.key import Config, split_options
 from hoodoo.errors import TableChanged
-from hoodoo.model.commit_notes import CommitNotes
+from hoodoo.model.commit import CommitNotes
 from hoodoo.model.table import TableProperties
+from hoodoo.runtime.env import Env
 from hoodoo.table.properties import load_properties
-from hoodoo.timeline.load import load_timeline
-from hoodoo.timeline.timeline import Timeline
+from hoodoo.table.timeline import Timeline, load_timeline
 
 _MAY_CHANGE = frozenset({"metadata_partitions", "metadata_partitions_inflight", "raw"})
 """Properties that a handle can follow; whether it can write such a table is asked each time."""
@@ -38,7 +37,7 @@ class TableRef:
 
     def load_timeline(self) -> Timeline:
         """The active timeline as it is now."""
-        return load_timeline(self.env, self.properties.timeline)
+        return load_timeline(self.env, self.properties.timeline_paths)
 
     def reopen(self) -> TableRef:
         """The table with its properties as they are now.
@@ -46,22 +45,22 @@ class TableRef:
         Raises `NoSuchTable` if it was dropped, `TableChanged` if it is another one by now.
         """
         present = load_properties(self.env)
-        changed = [
+        differences = [
             each.name
             for each in fields(TableProperties)
             if each.name not in _MAY_CHANGE
             and getattr(present, each.name) != getattr(self.properties, each.name)
         ]
-        if changed:
+        if differences:
             raise TableChanged(
                 f"the table at {self.uri} was changed, or created anew, since it was opened "
-                f"({', '.join(changed)}): open it again"
+                f"({', '.join(differences)}): open it again"
             )
         if present.raw == self.properties.raw:
             return self
         return self._with(present)
 
-    def open_again(self) -> TableRef:
+    def reopen_unchecked(self) -> TableRef:
         """The table with its properties as they are now, whatever has changed."""
         return self._with(load_properties(self.env))
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hoodoo.errors import FormatError, Unsupported, naming
+from hoodoo.errors import FormatError, UnsupportedFeature, add_error_source
 from hoodoo.format.schema import arrow_from_avro, with_meta_fields, without_meta_fields
 from hoodoo.model import paths
 from hoodoo.model.commit import CommitMetadata
 from hoodoo.table.ref import TableRef
-from hoodoo.timeline.load import instant_path, read_commit
-from hoodoo.timeline.timeline import Timeline
+from hoodoo.table.timeline import Timeline, instant_path, read_commit
 
 _SCHEMA_ON_READ = "latest_schema"
 
@@ -20,11 +19,11 @@ def schema_json(ref: TableRef, timeline: Timeline) -> tuple[str, str] | None:
 
     It is that of the newest commit that changed rows, else the one given at creation.
     """
-    layout = ref.properties.timeline
+    layout = ref.properties.timeline_paths
     for instant in reversed(timeline.commits.instants):
         commit = read_commit(ref.env, layout, instant)
         _refuse_schema_on_read(commit)
-        with naming(paths.PROPERTIES):
+        with add_error_source(paths.PROPERTIES):
             _refuse_other_partitioning(ref, commit)
         if not commit.operation.is_table_service and commit.schema_json:
             return commit.schema_json, instant_path(layout, instant)
@@ -39,7 +38,7 @@ def resolve_schema(ref: TableRef, timeline: Timeline) -> pa.Schema | None:
     if text_and_source is None:
         return None
     text, source = text_and_source
-    with naming(source):
+    with add_error_source(source):
         return adapt_to_reader(ref, arrow_from_avro(text))
 
 
@@ -52,17 +51,17 @@ def adapt_to_reader(ref: TableRef, schema: pa.Schema) -> pa.Schema:
 
 def _refuse_other_partitioning(ref: TableRef, commit: CommitMetadata) -> None:
     """Properties that lost a line would make us look for files in the wrong directories."""
-    partitioned = ref.properties.keys.is_partitioned
+    is_partitioned = ref.properties.keys.is_partitioned
     for partition, stat in commit.stats():
-        if bool(partition) != partitioned:
-            says = "partitioned" if partitioned else "not partitioned"
+        if bool(partition) != is_partitioned:
+            says = "partitioned" if is_partitioned else "not partitioned"
             raise FormatError(f"says that the table is {says}, but a commit wrote {stat.path}")
         return
 
 
 def _refuse_schema_on_read(commit: CommitMetadata) -> None:
     if commit.extra_metadata.get(_SCHEMA_ON_READ):
-        raise Unsupported(
+        raise UnsupportedFeature(
             "the table uses schema evolution on read (hoodie.schema.on.read.enable), where columns "
             "are renamed or moved by id; hoodoo matches columns by name and would misread it"
         )

@@ -13,41 +13,38 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from hoodoo.concurrency.gate import Attempt
-from hoodoo.concurrency.heartbeat import Heartbeat
-from hoodoo.concurrency.resume import resume
-from hoodoo.config.tasks import SORT_MODE, SortMode
-from hoodoo.config.write import COMBINE_BEFORE_INSERT
-from hoodoo.engine.engine import Engine
+from hoodoo.concurrency.heartbeats import Heartbeat, resume_heartbeat
+from hoodoo.concurrency.transactions.gate import Attempt
+from hoodoo.config.write import COMBINE_BEFORE_INSERT, SORT_MODE, SortMode
 from hoodoo.errors import (
     CommitUnknown,
     HeartbeatLost,
     HoodooError,
     StorageError,
     TaskStopped,
-    Unsupported,
+    UnsupportedFeature,
 )
-from hoodoo.index import index_of
 from hoodoo.model import paths
-from hoodoo.model.attempt import HeartbeatBody
-from hoodoo.model.commit import OperationType
+from hoodoo.model.commit import OperationType, WriteStat
+from hoodoo.model.coordination import HeartbeatBody
 from hoodoo.model.instant import Instant
-from hoodoo.model.stats import WriteStat
-from hoodoo.recovery.recover import abandon, recover_before_write
+from hoodoo.recovery.recover import recover_before_write, roll_back_own_attempt
 from hoodoo.rows.hashes import text_hashes
+from hoodoo.runtime.engine import Engine
+from hoodoo.runtime.lost_answers import delete_surely
 from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
-from hoodoo.timeline.resolve_unknown import delete_surely
-from hoodoo.write.announce import leave_stop_note
-from hoodoo.write.assignment import Assignment, Target
-from hoodoo.write.begin import BegunWrite, begin
-from hoodoo.write.bulk import HASH, StreamTask, write_stream
-from hoodoo.write.commit import WriteTotals, commit
-from hoodoo.write.context import WriteContext
+from hoodoo.write.commit.begin import StartedWrite, begin
+from hoodoo.write.commit.publish import WriteTotals, commit
 from hoodoo.write.execute import build_context, delete_markers_and_heartbeat
-from hoodoo.write.finalize import finalize
-from hoodoo.write.prepare import check_table, prepare
+from hoodoo.write.files.bulk_insert import HASH, StreamTask, write_stream
+from hoodoo.write.files.context import WriteContext
+from hoodoo.write.files.finalize import finalize
+from hoodoo.write.files.outputs import leave_stop_note
+from hoodoo.write.index import index_of
+from hoodoo.write.planning.assignment import Assignment, WriteTarget
+from hoodoo.write.planning.prepare import check_table, prepare
 
 log = logging.getLogger("hoodoo.write")
 
@@ -57,7 +54,7 @@ class DetachedWrite:
     """A write that has begun, on its way from process to process."""
 
     instant: Instant
-    beat: HeartbeatBody
+    heartbeat_body: HeartbeatBody
     assignment: Assignment
     context: WriteContext
 
@@ -69,7 +66,9 @@ class DetachedWrite:
         """The attempt with the heartbeat of this process, or with one that does not beat."""
         if heartbeat is None:
             env, time = self.ref.env, self.instant.requested_time
-            heartbeat = Heartbeat(env, time, self.beat, etag="", sent_at=env.clock.monotonic())
+            heartbeat = Heartbeat(
+                env, time, self.heartbeat_body, etag="", sent_at=env.clock.monotonic()
+            )
         return Attempt(self.instant, heartbeat)
 
 
@@ -85,15 +84,15 @@ def begin_detached(ref: TableRef, incoming: pa.Schema) -> DetachedWrite:
     ref = reopen_for_writing(ref)
     _refuse_unsuited(ref)
     recover_before_write(ref)
-    snapshot = Target.load(ref).snapshot
+    snapshot = WriteTarget.load(ref).snapshot
     _, schema = prepare(ref, check_table(incoming.empty_table()), snapshot.schema)
     # The file groups that are there matter no more, and need not travel.
     assignment = Assignment(OperationType.BULK_INSERT, replace(snapshot, groups=()), schema)
-    begun = begin(ref, assignment)
-    heartbeat = begun.attempt.heartbeat
+    started_write = begin(ref, assignment)
+    heartbeat = started_write.attempt.heartbeat
     heartbeat.stop()
-    context = replace(build_context(ref, begun, repeats=True), has_stop_note=True)
-    return DetachedWrite(begun.attempt.instant, heartbeat.body, assignment, context)
+    context = replace(build_context(ref, started_write, repeats=True), has_stop_note=True)
+    return DetachedWrite(started_write.attempt.instant, heartbeat.body, assignment, context)
 
 
 def _refuse_unsuited(ref: TableRef) -> None:
@@ -107,7 +106,7 @@ def _refuse_unsuited(ref: TableRef) -> None:
         reason = f"{SORT_MODE.name}={config.get(SORT_MODE).value}: rows must be sorted"
     else:
         return
-    raise Unsupported(f"{reason}; use table.bulk_insert(df)")
+    raise UnsupportedFeature(f"{reason}; use table.bulk_insert(df)")
 
 
 def write_rows(
@@ -122,10 +121,14 @@ def write_rows(
     Order: heartbeat; then that of `write_stream`; a note if it fails.
     Crash: as `write_stream`.
     """
-    heartbeat = resume(write.ref, write.instant.requested_time, write.beat, phase="write")
+    heartbeat = resume_heartbeat(
+        write.ref, write.instant.requested_time, write.heartbeat_body, phase="write"
+    )
     try:
-        prepared = (_prepare_batch(write.context, batch) for batch in batches if batch.num_rows)
-        return write_stream(StreamTask(write.context, number, attempt), prepared)
+        prepared_batches = (
+            _prepare_batch(write.context, batch) for batch in batches if batch.num_rows
+        )
+        return write_stream(StreamTask(write.context, number, attempt), prepared_batches)
     except (StorageError, TaskStopped):  # Spark tries again; there is a note
         raise
     except HoodooError as error:
@@ -149,26 +152,26 @@ def commit_detached(write: DetachedWrite, stats: Sequence[WriteStat], engine: En
     """
     ref, time = write.ref, write.instant.requested_time
     try:
-        heartbeat = resume(ref, time, write.beat, phase="finalize")
+        heartbeat = resume_heartbeat(ref, time, write.heartbeat_body, phase="finalize")
     except HeartbeatLost:
         abandon_detached(write)
         raise
-    begun = BegunWrite(write.attempt(heartbeat), write.assignment)
+    started_write = StartedWrite(write.attempt(heartbeat), write.assignment)
     try:
         epoch, schema_json = write.context.epoch, write.context.schema_json
         stats = finalize(ref.env, time, stats, epoch=epoch, repeats=True)
         heartbeat.phase = "commit"
-        completed = commit(ref, begun, engine, stats, schema_json=schema_json)
+        completed_instant = commit(ref, started_write, engine, stats, schema_json=schema_json)
     except CommitUnknown:
         heartbeat.stop()  # others will look, once it has aged
         raise
     except BaseException:
-        abandon(ref, begun.attempt)
+        roll_back_own_attempt(ref, started_write.attempt)
         raise
-    delete_markers_and_heartbeat(ref, begun, repeats=True)
+    delete_markers_and_heartbeat(ref, started_write, repeats=True)
     operation, totals = write.assignment.operation.value, WriteTotals.of(stats)
     log.info("committed time=%s operation=%s %s", time, operation, totals)
-    return completed
+    return completed_instant
 
 
 def abandon_detached(write: DetachedWrite) -> None:
@@ -176,8 +179,8 @@ def abandon_detached(write: DetachedWrite) -> None:
 
     Whoever tried to commit it may not know how that ended: the head does.
     """
-    abandon(write.ref, write.attempt())
+    roll_back_own_attempt(write.ref, write.attempt())
     try:
-        delete_surely(write.ref.env, paths.stop(write.instant.requested_time))
+        delete_surely(write.ref.env, paths.stop_note_path(write.instant.requested_time))
     except StorageError as error:  # a sweep takes it
         log.warning("stop_note_left time=%s error=%s", write.instant.requested_time, error)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from hoodoo.concurrency.peers import drop_lost, load_peers
+from hoodoo.concurrency.conflicts.writes_in_progress import drop_losing_writes, load_live_writes
 from hoodoo.config.concurrency import CONFLICT_RETRIES
 from hoodoo.errors import EarlyConflict, StorageError, WriteConflict
 from hoodoo.model.commit import OperationType
@@ -14,10 +14,9 @@ from hoodoo.recovery.recover import recover_before_write
 from hoodoo.table.options import refuse_options
 from hoodoo.table.ref import TableRef
 from hoodoo.table.writable import reopen_for_writing
-from hoodoo.timeline.batches import find_batch
-from hoodoo.write.batch_guard import BatchCommitted
-from hoodoo.write.begin import conflict_strategy
-from hoodoo.write.commit import CommitResult, WriteTotals
+from hoodoo.write.commit.batches import BatchCommitted, find_batch
+from hoodoo.write.commit.begin import conflict_strategy
+from hoodoo.write.commit.publish import CommitResult, WriteTotals
 
 log = logging.getLogger("hoodoo.write")
 
@@ -42,21 +41,21 @@ def run_with_retries(
     retries, retry = ref.config.get(CONFLICT_RETRIES), 0
     present = reopen_for_writing(ref)
     recover_before_write(present)
-    skipped = _load_skipped(ref)  # to save the work; the gate decides
-    if skipped is not None:
-        return skipped
+    earlier_result = _load_skipped(ref)  # to save the work; the gate decides
+    if earlier_result is not None:
+        return earlier_result
     while True:
         try:
             return write(present)
         except BatchCommitted:
-            skipped = _load_skipped(ref)
-            if skipped is not None:
-                return skipped
+            earlier_result = _load_skipped(ref)
+            if earlier_result is not None:
+                return earlier_result
             # The commit that had the batch was taken back since.
         except WriteConflict as conflict:
-            skipped = _skip_if_lost_to_same_batch(ref, conflict)
-            if skipped is not None:
-                return skipped
+            earlier_result = _skip_if_lost_to_same_batch(ref, conflict)
+            if earlier_result is not None:
+                return earlier_result
             if ref.notes.batch is not None and _has_died(ref, conflict):
                 recover_before_write(present)  # it was an earlier run of this batch, say
             elif retry == retries:
@@ -65,7 +64,7 @@ def run_with_retries(
                 retry += 1
                 log.info("conflict retry=%d of=%d reason=%s", retry, retries, conflict)
                 if isinstance(conflict, EarlyConflict):
-                    _wait_for(ref, conflict.others)
+                    _wait_for(ref, conflict.conflicting_instants)
         pause_s = min(_FIRST_PAUSE_S * 2 ** max(retry - 1, 0), _LONGEST_PAUSE_S)
         # Those who met must not meet again.
         ref.env.clock.sleep(pause_s * (0.5 + ref.env.ids.jitter()))
@@ -80,12 +79,12 @@ def _load_skipped(ref: TableRef) -> CommitResult | None:
     batch = ref.notes.batch
     if batch is None:
         return None
-    told = find_batch(ref.env, ref.properties.timeline, ref.load_timeline(), batch)
-    if told is None:
+    commit = find_batch(ref.env, ref.properties.timeline_paths, ref.load_timeline(), batch)
+    if commit is None:
         return None
-    log.info("skipped app=%s batch=%d time=%s", batch.app, batch.number, told.requested_time)
-    totals = WriteTotals.of([stat for _, stat in told.metadata.stats()])
-    return CommitResult(told.requested_time, told.completion_time, totals, {}, is_skipped=True)
+    log.info("skipped app=%s batch=%d time=%s", batch.app, batch.number, commit.requested_time)
+    totals = WriteTotals.of([stat for _, stat in commit.metadata.stats()])
+    return CommitResult(commit.requested_time, commit.completion_time, totals, {}, is_skipped=True)
 
 
 def _skip_if_lost_to_same_batch(ref: TableRef, conflict: WriteConflict) -> CommitResult | None:
@@ -93,14 +92,18 @@ def _skip_if_lost_to_same_batch(ref: TableRef, conflict: WriteConflict) -> Commi
     if ref.notes.batch is None:
         return None
     if isinstance(conflict, EarlyConflict):
-        _wait_for(ref, conflict.others)  # only when it has ended it is known what it was
+        _wait_for(
+            ref, conflict.conflicting_instants
+        )  # only when it has ended it is known what it was
     return _load_skipped(ref)
 
 
 def _has_died(ref: TableRef, conflict: WriteConflict) -> bool:
     """Whether writes in progress that went first have ended, and none of them was committed."""
-    completed = {instant.requested_time for instant in ref.load_timeline().completed}
-    return isinstance(conflict, EarlyConflict) and completed.isdisjoint(conflict.others)
+    completed_times = {instant.requested_time for instant in ref.load_timeline().completed}
+    return isinstance(conflict, EarlyConflict) and completed_times.isdisjoint(
+        conflict.conflicting_instants
+    )
 
 
 def _wait_for(ref: TableRef, others: Collection[str]) -> None:
@@ -112,13 +115,13 @@ def _wait_for(ref: TableRef, others: Collection[str]) -> None:
     while True:
         try:
             timeline = ref.load_timeline()
-            peers = [peer for peer in load_peers(ref, timeline) if peer.time in others]
-            peers = drop_lost(ref, timeline, conflict_strategy(ref), peers)
+            peers = [peer for peer in load_live_writes(ref, timeline) if peer.time in others]
+            peers = drop_losing_writes(ref, timeline, conflict_strategy(ref), peers)
             if not peers:
                 return
             if not is_told and pause_s >= _TOLD_AFTER_S:
                 is_told = True
-                writers = "; ".join(f"{peer.time} of {peer.pulse}" for peer in peers)
+                writers = "; ".join(f"{peer.time} of {peer.status}" for peer in peers)
                 log.warning("waiting_for_writes_that_went_first table=%s: %s", ref.uri, writers)
         except StorageError as error:
             log.warning("winner_not_seen others=%s error=%s", others, error)

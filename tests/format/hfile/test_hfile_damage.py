@@ -11,7 +11,7 @@ import pytest
 from hfile_samples import hbase_files, hudi_hfiles, open_bytes
 
 from hoodoo.errors import FormatError
-from hoodoo.format.hfile import Codec, Entries, write_hfile
+from hoodoo.format.hfile import Entries, HFileCodec, write_hfile
 
 MUTATIONS = int(os.environ.get("HOODOO_FUZZ_CODEC", "16"))
 SEED = int(os.environ.get("HOODOO_FUZZ_SEED", "20261116"))
@@ -59,6 +59,7 @@ def mutate(data: bytes, count: int, chance: random.Random, *, strict: bool) -> C
     return totals
 
 
+@pytest.mark.slow
 def test_damage_to_hudis_files_is_seen(fixtures):
     chance = random.Random(SEED)
     totals: Counter[str] = Counter()
@@ -76,7 +77,7 @@ def test_damage_to_hbases_files_is_seen(fixtures):
 @pytest.mark.parametrize("block_size", [300, 1 << 16])
 def test_damage_that_nothing_can_see_raises_nothing_else(block_size):
     keys = pa.array([b"%06d" % number for number in range(900)], pa.binary())
-    data = write_hfile(keys, keys, codec=Codec.NONE, block_size=block_size)
+    data = write_hfile(keys, keys, codec=HFileCodec.NONE, block_size=block_size)
     totals = mutate(data, 40 * MUTATIONS, random.Random(SEED), strict=False)
     assert totals["errors"]
     assert totals["other"]  # without compression or checksums a value may change

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from hfile_samples import open_bytes
 
-from hoodoo.format.hfile import Codec, write_hfile
+from hoodoo.format.hfile import HFileCodec, write_hfile
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "format" / "hfile.md"
 
@@ -39,7 +39,7 @@ def test_the_worked_example_decodes_to_what_the_page_says():
 def test_the_worked_example_is_what_we_write():
     keys, values = pa.array([b"k1", b"k2"]), pa.array([b"v1", b"v2"])
     info = {b"schema": b"{}"}
-    data = write_hfile(keys, values, codec=Codec.NONE, info=info, created_ms=1700000000000)
+    data = write_hfile(keys, values, codec=HFileCodec.NONE, info=info, created_ms=1700000000000)
     assert data == listing()
 
 

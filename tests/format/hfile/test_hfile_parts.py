@@ -10,17 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodoo.errors import FormatError
-from hoodoo.format.hfile.checksum import ChecksumType, checksums, crc32c
+from hoodoo.format.hfile.blocks import ChecksumType, checksums, crc32c
 from hoodoo.format.hfile.index import (
     IndexEntry,
+    after_prefix,
     check_places,
     decode_level,
     decode_root,
     encode_root,
 )
-from hoodoo.format.hfile.ranges import after_prefix
-from hoodoo.format.hfile.trailer import decode_file_info, encode_file_info
-from hoodoo.format.hfile.varint import (
+from hoodoo.format.hfile.layout import (
     decode_hadoop,
     decode_message,
     decode_varint,
@@ -28,6 +27,7 @@ from hoodoo.format.hfile.varint import (
     encode_message,
     encode_varint,
 )
+from hoodoo.format.hfile.trailer import decode_file_info, encode_file_info
 
 
 @pytest.mark.parametrize(

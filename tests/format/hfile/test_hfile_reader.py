@@ -12,7 +12,7 @@ import pytest
 from hfile_samples import hbase_files, hudi_hfiles, open_bytes, recorded
 
 from hoodoo.errors import CorruptBlock, FormatError, UnsupportedVersion
-from hoodoo.format.hfile import Codec, HFileReader, write_hfile
+from hoodoo.format.hfile import HFileCodec, HFileReader, write_hfile
 from hoodoo.format.hfile.layout import KEY_SUFFIX
 
 BINARY = pa.large_binary()
@@ -93,7 +93,7 @@ def test_every_hfile_of_apache_hudi_is_read(fixtures):
 
 
 def test_one_key_costs_two_requests_and_one_block():
-    data = numbered(200_000, codec=Codec.NONE)
+    data = numbered(200_000, codec=HFileCodec.NONE)
     read, asked = recorded(data)
     reader = HFileReader(read, len(data))
     assert len(asked) == 1
@@ -103,7 +103,7 @@ def test_one_key_costs_two_requests_and_one_block():
 
 
 def test_neighbouring_blocks_come_with_one_request():
-    data = numbered(200_000, codec=Codec.NONE)
+    data = numbered(200_000, codec=HFileCodec.NONE)
     keys = pa.array([b"key-%08d" % number for number in range(20_000, 30_000, 10)], BINARY)
     far = pa.array([b"key-00190000"], BINARY)
     read, asked = recorded(data)
@@ -116,7 +116,7 @@ def test_neighbouring_blocks_come_with_one_request():
 
 
 def test_an_index_larger_than_the_tail_takes_one_more_request():
-    data = numbered(50_000, codec=Codec.NONE, block_size=300)
+    data = numbered(50_000, codec=HFileCodec.NONE, block_size=300)
     read, asked = recorded(data)
     reader = HFileReader(read, len(data))
     assert len(asked) == 2
@@ -142,7 +142,9 @@ def test_keys_of_any_type_are_found_and_nulls_are_not():
 
 
 def test_one_key_in_two_blocks_is_found_in_both():
-    data = write_hfile(binary(b"a1", b"a2"), binary(b"x", b"y"), codec=Codec.NONE, block_size=1)
+    data = write_hfile(
+        binary(b"a1", b"a2"), binary(b"x", b"y"), codec=HFileCodec.NONE, block_size=1
+    )
     assert data.count(b"a2" + KEY_SUFFIX) == 2  # in its block and in the index
     doubled = data.replace(b"a2" + KEY_SUFFIX, b"a1" + KEY_SUFFIX)
     reader = open_bytes(doubled)
@@ -153,7 +155,7 @@ def test_one_key_in_two_blocks_is_found_in_both():
 
 def test_values_that_look_like_entries_do_not_mislead():
     decoy = (b"\0\0\0\x0e\0\0\0\x01\0\x02zz" + KEY_SUFFIX + b"!\0") * 20
-    data = numbered(3000, value=decoy, codec=Codec.NONE, block_size=1 << 20)
+    data = numbered(3000, value=decoy, codec=HFileCodec.NONE, block_size=1 << 20)
     entries = open_bytes(data).read_all()
     assert entries.values.to_pylist() == [decoy + b"-%d" % number for number in range(3000)]
 
@@ -162,7 +164,7 @@ def test_values_that_look_like_entries_do_not_mislead():
 
 
 def test_unsorted_keys_are_refused():
-    data = numbered(100, codec=Codec.NONE)
+    data = numbered(100, codec=HFileCodec.NONE)
     swapped = data.replace(b"key-00000050" + KEY_SUFFIX, b"key-00000070" + KEY_SUFFIX)
     with pytest.raises(FormatError, match="not sorted"):
         open_bytes(swapped).find(binary(b"key-00000001"))
@@ -176,25 +178,25 @@ def with_second_index_key_moved(data: bytes, by: int) -> bytes:
 
 @pytest.mark.parametrize("by", [1, -2])
 def test_blocks_that_the_index_denies_are_refused(by):
-    reader = open_bytes(with_second_index_key_moved(numbered(5000, codec=Codec.NONE), by))
+    reader = open_bytes(with_second_index_key_moved(numbered(5000, codec=HFileCodec.NONE), by))
     with pytest.raises(FormatError, match="that the index denies"):
         reader.read_all()
 
 
 def test_an_index_key_may_lie_before_the_first_row_of_its_block():
-    moved = with_second_index_key_moved(numbered(5000, codec=Codec.NONE), -1)
+    moved = with_second_index_key_moved(numbered(5000, codec=HFileCodec.NONE), -1)
     assert len(open_bytes(moved).read_all()) == 5000
 
 
 def test_other_kinds_of_keys_are_refused():
-    data = numbered(3, codec=Codec.NONE)
+    data = numbered(3, codec=HFileCodec.NONE)
     deleted = data.replace(KEY_SUFFIX, KEY_SUFFIX[:-1] + b"\x08")
     with pytest.raises(FormatError, match="another kind than put"):
         open_bytes(deleted).read_all()
 
 
 def test_an_mvcc_is_refused():
-    data = numbered(3, codec=Codec.NONE)
+    data = numbered(3, codec=HFileCodec.NONE)
     at = data.index(b"value-1") + len(b"value-1")
     with pytest.raises(FormatError, match="an entry with an mvcc"):
         open_bytes(data[:at] + b"\1" + data[at + 1 :]).read_all()
@@ -203,7 +205,7 @@ def test_an_mvcc_is_refused():
             open_bytes(numbered(3, info=info))
 
 
-@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("codec", HFileCodec)
 def test_a_payload_of_another_size_than_its_header_says_is_refused(codec):
     data = numbered(1000, codec=codec)
     (size,) = struct.unpack_from(">i", data, 12)
@@ -260,7 +262,7 @@ def test_files_that_are_none_are_refused():
 
 
 def test_a_reader_that_gives_too_little_is_an_error():
-    data = numbered(200_000, codec=Codec.NONE)
+    data = numbered(200_000, codec=HFileCodec.NONE)
     reader = HFileReader(lambda start, length: data[start : start + length][: 1 << 20], len(data))
     with pytest.raises(FormatError, match="instead of"):
         reader.read_all()

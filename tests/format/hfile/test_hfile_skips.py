@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoodoo.errors import FormatError
-from hoodoo.format.hfile import Codec, Entries, write_hfile
+from hoodoo.format.hfile import Entries, HFileCodec, write_hfile
 
 BINARY = pa.large_binary()
 _ALIKE = st.integers(0, 4000).map(lambda number: b"%032x" % (number * 2**107))
@@ -27,7 +27,7 @@ def pairs(entries: Entries) -> list[tuple[bytes, bytes]]:
     varied=st.lists(_VARIED, max_size=20),
     asked=st.lists(st.one_of(_ALIKE, _VARIED), max_size=8),
     block_size=st.sampled_from([1 << 10, 1 << 14, 1 << 20]),
-    codec=st.sampled_from(Codec),
+    codec=st.sampled_from(HFileCodec),
 )
 def test_a_look_up_that_skips_finds_what_one_that_does_not_finds(
     count: int,
@@ -35,7 +35,7 @@ def test_a_look_up_that_skips_finds_what_one_that_does_not_finds(
     varied: list[bytes],
     asked: list[bytes],
     block_size: int,
-    codec: Codec,
+    codec: HFileCodec,
 ) -> None:
     keys = [b"%032x" % (number * 2**107) for number in range(0, 2 * count, 2)]
     keys = sorted([*keys, *keys[count // 2 : count // 2 + 1] * repeats, *varied])
@@ -68,7 +68,9 @@ def test_few_keys_are_found_without_a_walk_over_all_entries(
 
 def test_entries_that_are_not_sorted_are_refused_where_they_are_read() -> None:
     keys = [b"%032x" % (number * 2**107) for number in range(2000)]
-    data = write_hfile(pa.array(keys, BINARY), pa.array([b"v"] * 2000, BINARY), codec=Codec.NONE)
+    data = write_hfile(
+        pa.array(keys, BINARY), pa.array([b"v"] * 2000, BINARY), codec=HFileCodec.NONE
+    )
     low, high = keys[1000], keys[1001]
     swapped = data.replace(low, b"\0" * 32).replace(high, low).replace(b"\0" * 32, high)
     with pytest.raises(FormatError, match="not sorted"):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoodoo.errors import InputError
-from hoodoo.format.hfile import HUDI_1_1, PORTABLE, Codec, write_hfile
+from hoodoo.format.hfile import HUDI_1_1, PORTABLE, HFileCodec, write_hfile
 from hoodoo.format.hfile.layout import BLOCK_HEADER, KEY_SUFFIX
 
 BINARY = pa.large_binary()
@@ -51,7 +51,7 @@ def test_dialects_differ_in_checksums_and_index_keys_alone(fixtures):
     pairs=st.lists(st.tuples(KEYS, VALUES), max_size=60),
     repeats=st.integers(1, 3),
     block_size=BLOCK_SIZES,
-    codec=st.sampled_from(Codec),
+    codec=st.sampled_from(HFileCodec),
     dialect=st.sampled_from([PORTABLE, HUDI_1_1]),
     others=st.lists(KEYS, max_size=5),
 )
@@ -97,7 +97,7 @@ def test_thousands_of_entries_of_many_sizes_are_read(sizes, key_size, block_size
     ]
     keys = pa.array(texts, BINARY)
     values = pa.array([bytes(sizes[number % len(sizes)]) for number in range(count)], BINARY)
-    reader = open_bytes(write_hfile(keys, values, codec=Codec.NONE, block_size=block_size))
+    reader = open_bytes(write_hfile(keys, values, codec=HFileCodec.NONE, block_size=block_size))
     found = reader.read_all()
     assert found.keys.equals(keys)
     assert found.values.equals(values)
@@ -119,7 +119,7 @@ def test_a_block_ends_before_the_entry_that_is_too_much():
     entry = 8 + 2 + 1 + 10 + 1 + 1
 
     def sizes(block_size: int) -> list[int]:
-        return blocks_of(write_hfile(keys, values, codec=Codec.NONE, block_size=block_size))
+        return blocks_of(write_hfile(keys, values, codec=HFileCodec.NONE, block_size=block_size))
 
     assert sizes(2 * entry) == [2 * entry] * 2
     assert sizes(2 * entry - 1) == [entry] * 4
@@ -129,7 +129,7 @@ def test_a_block_ends_before_the_entry_that_is_too_much():
 
 def test_a_data_block_tells_its_own_offset_as_that_of_the_one_before():
     keys = pa.array([b"a", b"b", b"c"])
-    data = write_hfile(keys, keys, codec=Codec.NONE, block_size=1)
+    data = write_hfile(keys, keys, codec=HFileCodec.NONE, block_size=1)
     length = BLOCK_HEADER.size + blocks_of(data)[0] + 4
     told = [BLOCK_HEADER.unpack_from(data, number * length)[3] for number in range(3)]
     assert told == [-1, length, 2 * length]
@@ -137,16 +137,16 @@ def test_a_data_block_tells_its_own_offset_as_that_of_the_one_before():
 
 def test_entries_of_one_key_stay_in_one_block():
     keys, values = pa.array([b"a", b"b", b"b", b"b", b"c"]), pa.array([b"1"] * 5)
-    sizes = blocks_of(write_hfile(keys, values, codec=Codec.NONE, block_size=1))
+    sizes = blocks_of(write_hfile(keys, values, codec=HFileCodec.NONE, block_size=1))
     assert [size // 23 for size in sizes] == [1, 3, 1]
 
 
 def test_one_checksum_slot_for_each_block():
     keys = pa.array([b"%06d" % number for number in range(40_000)], BINARY)
-    data = write_hfile(keys, keys, codec=Codec.NONE, block_size=1 << 20)
+    data = write_hfile(keys, keys, codec=HFileCodec.NONE, block_size=1 << 20)
     _, after, size, *_ = BLOCK_HEADER.unpack_from(data)
     assert after - size == 4
-    hudi = write_hfile(keys, keys, codec=Codec.NONE, block_size=1 << 20, dialect=HUDI_1_1)
+    hudi = write_hfile(keys, keys, codec=HFileCodec.NONE, block_size=1 << 20, dialect=HUDI_1_1)
     _, after, size, *_ = BLOCK_HEADER.unpack_from(hudi)
     assert after - size == 4 * 65  # header and payload, in slices of 16384 bytes
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_samples import log_files, single_files
 
-from hoodoo.errors import CorruptBlock, FormatError, Unsupported, UnsupportedVersion
+from hoodoo.errors import CorruptBlock, FormatError, UnsupportedFeature, UnsupportedVersion
 from hoodoo.format.log import (
     Block,
     BlockType,
@@ -158,7 +158,7 @@ def test_parquet_blocks_carry_parquets_own_types_and_the_avro_schema():
 
 @pytest.mark.parametrize("kind", [BlockType.HFILE_DATA, BlockType.DELETE, BlockType.COMMAND])
 def test_blocks_that_hold_no_rows_that_we_read_say_so(kind):
-    with pytest.raises(Unsupported, match=kind.name):
+    with pytest.raises(UnsupportedFeature, match=kind.name):
         decode_data(Block(kind, {}))
 
 
@@ -230,6 +230,6 @@ def test_a_damaged_schema_is_a_typed_error_or_rows(fixtures):
         header = {**block.header, HeaderKey.SCHEMA: "".join(text)}
         try:
             decode_data(Block(block.type, header, block.content))
-        except (FormatError, Unsupported):
+        except (FormatError, UnsupportedFeature):
             refused += 1
     assert refused > 50

@@ -6,6 +6,7 @@ import datetime as dt
 import random
 import struct
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,19 +30,21 @@ from hoodoo.format.log.deletes import encode_deletes
 from hoodoo.format.log.ordering import (
     K,
     always_wins,
+    column_of,
     is_special,
     kinds_in,
+    read_long,
     union_of,
     values_of,
+    varint,
     wrap,
 )
-from hoodoo.format.log.wrappers import column_of, read_long, varint
 
 # Content of delete blocks as Apache Hudi's own classes write it, for keys k0, k1, ... in partition
 # p=ü; and what the ordering values in them are.
 P = "0208703dc3bc"
 UTC = dt.UTC
-JAVA = {
+JAVA: dict[str, tuple[list[tuple[K, Any]], str]] = {
     "null": ([(K.NULL, None)], f"000000030000000d0202046b30{P}0000"),
     "int": (
         [(K.INT, 0), (K.INT, 1), (K.INT, -1), (K.INT, 2**31 - 1), (K.INT, -(2**31))],

@@ -71,7 +71,7 @@ def test_blocks_of_one_instant_stay_together_where_it_first_appears():
 def test_a_compacted_block_takes_the_place_of_the_newest_block_that_it_replaces():
     blocks = data("1"), data("2"), data("3"), data("4", "M", compacted="1,2")
     assert names(*blocks) == "M 3"
-    assert scan_blocks(blocks).compacted == 2
+    assert scan_blocks(blocks).compacted_blocks == 2
 
 
 def test_compacted_blocks_may_be_compacted_again():

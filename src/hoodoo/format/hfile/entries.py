@@ -58,15 +58,15 @@ class Entries:
 class Payloads:
     """The entries of some data blocks; rows and values are copied out when asked for."""
 
-    def __init__(self, blocks: Sequence[bytes], wanted: pa.LargeBinaryArray | None = None) -> None:
-        """All entries, or those of the pieces that may have any of the `wanted` keys.
+    def __init__(self, blocks: Sequence[bytes], keys: pa.LargeBinaryArray | None = None) -> None:
+        """All entries, or those of the pieces that may have any of the `keys` keys.
 
-        `wanted` is sorted; with it, no value may hold what looks like an entry.
+        `keys` is sorted; with it, no value may hold what looks like an entry.
         """
         data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
         bounds = np.cumsum([0, *map(len, blocks)], dtype=np.int64)
-        few = wanted is not None and _FEW_BYTES * len(wanted) < len(data)
-        starts = _chain_some(data, bounds, wanted) if wanted is not None and few else None
+        few = keys is not None and _FEW_BYTES * len(keys) < len(data)
+        starts = _chain_some(data, bounds, keys) if keys is not None and few else None
         if starts is None:
             starts = _chain(data, bounds)
         self.firsts: _Places = np.searchsorted(starts, bounds[:-1])  # entry that begins each block
@@ -98,9 +98,9 @@ class Payloads:
             raise FormatError("the keys are not sorted")
         return rows
 
-    def values(self, chosen: _Places | None = None) -> pa.LargeBinaryArray:
-        """The values of all entries, or of those `chosen` by their number."""
-        numbers = np.arange(self._count, dtype=np.int64) if chosen is None else chosen
+    def values(self, places: _Places | None = None) -> pa.LargeBinaryArray:
+        """The values of all entries, or of those `places` by their number."""
+        numbers = np.arange(self._count, dtype=np.int64) if places is None else places
         return self._parts.take(pa.array(4 * numbers + 2))
 
 
@@ -149,7 +149,7 @@ def _chain(data: bytes, bounds: _Places) -> _Places:
     return starts
 
 
-def _chain_some(data: bytes, bounds: _Places, wanted: pa.LargeBinaryArray) -> _Places | None:
+def _chain_some(data: bytes, bounds: _Places, wanted_keys: pa.LargeBinaryArray) -> _Places | None:
     """Where the entries begin of the pieces that may have wanted keys; None if that is not clear.
 
     What is not walked is not checked: a cut inside a value would hide keys.
@@ -159,26 +159,26 @@ def _chain_some(data: bytes, bounds: _Places, wanted: pa.LargeBinaryArray) -> _P
     if np.any(np.diff(pieces) < _SMALLEST):
         return None
     lengths = _gather(data, ">u2", begins + 8)
-    longest = int(max(lengths.max(), lengths_of(wanted).max(initial=0)))
+    longest = int(max(lengths.max(), lengths_of(wanted_keys).max(initial=0)))
     if not 0 < longest <= _LONGEST_GUESS:
         return None
-    rows = _padded(np.frombuffer(data, np.uint8), begins + ENTRY_HEAD, lengths, longest)
+    rows = _pad_rows(np.frombuffer(data, np.uint8), begins + ENTRY_HEAD, lengths, longest)
     if np.any(rows[1:] < rows[:-1]):
         return None
-    offsets = offsets_of(wanted)
-    keys = np.frombuffer(wanted.buffers()[2] or b"", np.uint8)
-    asked = _padded(keys, offsets[:-1], np.diff(offsets), longest)
+    offsets = offsets_of(wanted_keys)
+    keys = np.frombuffer(wanted_keys.buffers()[2] or b"", np.uint8)
+    key_rows = _pad_rows(keys, offsets[:-1], np.diff(offsets), longest)
     # A key that a piece begins with may have begun in the piece before.
-    first = np.maximum(np.searchsorted(rows, asked, side="left") - 1, 0)
-    last = np.maximum(np.searchsorted(rows, asked, side="right") - 1, 0)
+    first = np.maximum(np.searchsorted(rows, key_rows, side="left") - 1, 0)
+    last = np.maximum(np.searchsorted(rows, key_rows, side="right") - 1, 0)
     if np.any(last - first > 1):
         return None
-    chosen = np.zeros(len(begins), bool)
-    chosen[first] = chosen[last] = True
-    return _walk(data, begins[chosen], pieces[1:][chosen])
+    is_candidate = np.zeros(len(begins), bool)
+    is_candidate[first] = is_candidate[last] = True
+    return _walk(data, begins[is_candidate], pieces[1:][is_candidate])
 
 
-def _padded(
+def _pad_rows(
     data: npt.NDArray[np.uint8], places: _Places, lengths: _Places, size: int
 ) -> npt.NDArray[np.bytes_]:
     """Texts of up to `size` bytes at these places, with NULs behind them; they sort like bytes."""
@@ -206,13 +206,13 @@ def _walk(data: bytes, places: _Places, ends: _Places) -> _Places | None:
         steps.append((pieces, places))
         lengths = _gather(data, ">u8", places)
         places = places + ((lengths >> 32 & _UINT) + (lengths & _UINT) + 9)  # always further
-        left = ends - places
-        if left.min() < _SMALLEST:
-            done = left == 0
-            if np.any((left < _SMALLEST) & ~done):
+        sizes = ends - places
+        if sizes.min() < _SMALLEST:
+            is_finished = sizes == 0
+            if np.any((sizes < _SMALLEST) & ~is_finished):
                 return None
-            counts[pieces[done]] = len(steps)
-            pieces, places, ends = pieces[~done], places[~done], ends[~done]
+            counts[pieces[is_finished]] = len(steps)
+            pieces, places, ends = pieces[~is_finished], places[~is_finished], ends[~is_finished]
     firsts = np.cumsum(counts) - counts
     starts = np.empty(int(counts.sum()), dtype=np.int64)
     for step, (pieces, places) in enumerate(steps):
@@ -223,8 +223,8 @@ def _walk(data: bytes, places: _Places, ends: _Places) -> _Places | None:
 def _guess_pieces(data: bytes, bounds: _Places, size: int) -> _Places:
     """The bounds, and between them places that look like the start of an entry."""
     find = data.find
-    found = [find(KEY_SUFFIX, cut, cut + size) for cut in range(size, len(data), size)]
-    suffixes = np.array(found, dtype=np.int64)
+    positions = [find(KEY_SUFFIX, cut, cut + size) for cut in range(size, len(data), size)]
+    suffixes = np.array(positions, dtype=np.int64)
     suffixes = suffixes[suffixes > _LONGEST_GUESS + ENTRY_HEAD]
     # Most rows are as long as the first one, or else of any length.
     first = int.from_bytes(data[8:ENTRY_HEAD], "big")

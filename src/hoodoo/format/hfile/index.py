@@ -1,4 +1,4 @@
-"""The index of an HFile: where each block is, and the key it begins with.
+"""The index of an HFile: where each block is, the key it begins with, and so which blocks to read.
 
 Root (also the meta index), as many entries as the trailer says:
 
@@ -22,13 +22,16 @@ row of their own. In the meta index a key is the name alone.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from hoodoo.errors import FormatError
-from hoodoo.format.hfile.layout import BLOCK_HEADER
-from hoodoo.format.hfile.varint import decode_hadoop, encode_hadoop
+from hoodoo.format.hfile.layout import BLOCK_HEADER, decode_hadoop, encode_hadoop
+
+# -- bytes <-> index entries -----------------------------------------------------------------------
+
 
 _POINTER = struct.Struct(">qi")
 _MIDDLE_BYTES = 16
@@ -115,3 +118,99 @@ def rows_of(entries: Iterable[IndexEntry]) -> list[bytes]:
     if any(low > high for low, high in pairwise(rows)):
         raise FormatError("the index is not sorted")
     return rows
+
+
+# -- which blocks may hold a key, and which are fetched together -----------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRange:
+    """Blocks, by number, that are fetched with one request; and what is looked for in them.
+
+    `key_range` is a range of the sorted keys or prefixes that are looked for.
+    """
+
+    blocks: tuple[int, ...]
+    start: int
+    end: int
+    key_range: range
+
+
+def group_blocks(
+    index: Sequence[IndexEntry],
+    blocks: Iterable[tuple[int, range]],
+    *,
+    gap_bytes: int,
+    group_bytes: int,
+) -> Iterator[BlockRange]:
+    """Blocks, in order, with what is wanted of each: together where few bytes lie between them."""
+    group: BlockRange | None = None
+    for number, key_range in blocks:
+        block = index[number]
+        if group is not None:
+            near = block.offset - group.end <= gap_bytes
+            if near and block.end - group.start <= group_bytes:
+                both = range(min(group.key_range.start, key_range.start), key_range.stop)
+                group = BlockRange((*group.blocks, number), group.start, block.end, both)
+                continue
+            yield group
+        group = BlockRange((number,), block.offset, block.end, key_range)
+    if group is not None:
+        yield group
+
+
+def batch_groups(
+    groups: Iterable[BlockRange], *, batch_bytes: int
+) -> Iterator[tuple[BlockRange, ...]]:
+    """Groups, in order, that are decoded together: so much of the file, or a group alone."""
+    batch: list[BlockRange] = []
+    size = 0
+    for group in groups:
+        more = group.end - group.start
+        if batch and size + more > batch_bytes:
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(group)
+        size += more
+    if batch:
+        yield tuple(batch)
+
+
+def blocks_of_keys(rows: Sequence[bytes], keys: Sequence[bytes]) -> list[tuple[int, range]]:
+    """The blocks that may hold any of the sorted, distinct keys, and which keys those are."""
+    range_of_block: dict[int, range] = {}
+    at = 0
+    while at < len(keys):
+        block = bisect_right(rows, keys[at]) - 1
+        end = len(keys) if block + 1 == len(rows) else bisect_left(keys, rows[block + 1], at)
+        # A key that blocks begin with may have begun in the block before.
+        for earlier in range(max(bisect_left(rows, keys[at]) - 1, 0), block):
+            range_of_block[earlier] = range(
+                range_of_block.get(earlier, range(at, at)).start, at + 1
+            )
+        if block >= 0:
+            range_of_block[block] = range(range_of_block.get(block, range(at, at)).start, end)
+        at = end
+    return sorted(range_of_block.items(), key=lambda item: item[0])
+
+
+def blocks_of_prefixes(rows: Sequence[bytes], prefixes: Sequence[bytes]) -> list[tuple[int, range]]:
+    """The blocks that may hold keys with any of the sorted prefixes, and which those are.
+
+    No prefix is the start of another one.
+    """
+    range_of_block: dict[int, range] = {}
+    for number, prefix in enumerate(prefixes):
+        after = after_prefix(prefix)
+        end = len(rows) if after is None else bisect_left(rows, after)
+        for block in range(max(bisect_left(rows, prefix) - 1, 0), end):
+            range_of_block[block] = range(
+                range_of_block.get(block, range(number, number)).start, number + 1
+            )
+    return sorted(range_of_block.items(), key=lambda item: item[0])
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The least bytes that are greater than all with this prefix; None if there are none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

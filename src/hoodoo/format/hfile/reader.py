@@ -24,10 +24,16 @@ from hoodoo.errors import FormatError
 from hoodoo.format.hfile.blocks import decode_block
 from hoodoo.format.hfile.entries import BINARY, Entries, Payloads
 from hoodoo.format.hfile.index import (
+    BlockRange,
     IndexEntry,
+    after_prefix,
+    batch_groups,
+    blocks_of_keys,
+    blocks_of_prefixes,
     check_places,
     decode_level,
     decode_root,
+    group_blocks,
     rows_of,
 )
 from hoodoo.format.hfile.layout import (
@@ -37,14 +43,6 @@ from hoodoo.format.hfile.layout import (
     LEAF_INDEX,
     META,
     ROOT_INDEX,
-)
-from hoodoo.format.hfile.ranges import (
-    Group,
-    after_prefix,
-    batch_groups,
-    blocks_of_keys,
-    blocks_of_prefixes,
-    group_blocks,
 )
 from hoodoo.format.hfile.trailer import (
     TRAILER_SIZE,
@@ -63,7 +61,7 @@ _B = TypeVar("_B")
 _Numbers = npt.NDArray[np.int64]
 
 
-class Map(Protocol):
+class ParallelMap(Protocol):
     """The builtin `map`, or one that does several items at a time and keeps their order."""
 
     def __call__(self, function: Callable[[_A], _B], items: Iterable[_A], /) -> Iterable[_B]: ...
@@ -85,7 +83,7 @@ class HFileReader:
         read: Read,
         size: int,
         *,
-        map_groups: Map = map,
+        map_groups: ParallelMap = map,
         gap_bytes: int = _GAP_BYTES,
         group_bytes: int = _GROUP_BYTES,
     ) -> None:
@@ -119,9 +117,9 @@ class HFileReader:
 
     def meta_block(self, name: str | bytes) -> bytes | None:
         """The named value, e.g. of "bloomFilter"; None if there is none."""
-        wanted = name.encode("utf-8") if isinstance(name, str) else name
+        key = name.encode("utf-8") if isinstance(name, str) else name
         for entry in self._meta_index:
-            if entry.key == wanted:
+            if entry.key == key:
                 return self._payload(entry, META)
         return None
 
@@ -139,33 +137,35 @@ class HFileReader:
         `skips` passes over parts of blocks that have none of them. That is for values of which it
         is known that they hold nothing that looks like an entry.
         """
-        wanted = _sorted_binary(keys)
-        texts: list[bytes] = wanted.to_pylist()
+        sorted_keys = _sorted_binary(keys)
+        texts: list[bytes] = sorted_keys.to_pylist()
 
-        def choose(rows: pa.LargeBinaryArray, asked: range) -> _Numbers:
-            among = wanted.slice(asked.start, len(asked))
+        def choose(rows: pa.LargeBinaryArray, key_range: range) -> _Numbers:
+            among = sorted_keys.slice(key_range.start, len(key_range))
             return np.flatnonzero(pc.is_in(rows, value_set=among).to_numpy(zero_copy_only=False))
 
-        return self._collect(blocks_of_keys(self._rows, texts), choose, wanted if skips else None)
+        return self._collect(
+            blocks_of_keys(self._rows, texts), choose, sorted_keys if skips else None
+        )
 
     def find_prefixes(self, prefixes: pa.Array | pa.ChunkedArray) -> Entries:
         """The entries whose keys begin with any of these, in order; an entry is given once."""
-        wanted: list[bytes] = []
+        shortest: list[bytes] = []
         for prefix in _sorted_binary(prefixes).to_pylist():
-            if not wanted or not prefix.startswith(wanted[-1]):
-                wanted.append(prefix)
+            if not shortest or not prefix.startswith(shortest[-1]):
+                shortest.append(prefix)
 
-        def choose(rows: pa.LargeBinaryArray, asked: range) -> _Numbers:
+        def choose(rows: pa.LargeBinaryArray, prefix_range: range) -> _Numbers:
             texts: list[bytes] = rows.to_pylist()
             parts = [np.empty(0, dtype=np.int64)]
-            for prefix in wanted[asked.start : asked.stop]:
+            for prefix in shortest[prefix_range.start : prefix_range.stop]:
                 after = after_prefix(prefix)
                 start = bisect_left(texts, prefix)
                 end = len(texts) if after is None else bisect_left(texts, after, start)
                 parts.append(np.arange(start, end))
             return np.concatenate(parts)
 
-        return self._collect(blocks_of_prefixes(self._rows, wanted), choose)
+        return self._collect(blocks_of_prefixes(self._rows, shortest), choose)
 
     def _load(self) -> None:
         """Decode what is between the data and the trailer."""
@@ -188,8 +188,8 @@ class HFileReader:
     def _index(self) -> Sequence[IndexEntry]:
         """The data blocks: the lowest level of the index."""
         level = self._root
-        for left in range(self._trailer.index_levels - 1, 0, -1):
-            magic = LEAF_INDEX if left == 1 else INTERMEDIATE_INDEX
+        for levels in range(self._trailer.index_levels - 1, 0, -1):
+            magic = LEAF_INDEX if levels == 1 else INTERMEDIATE_INDEX
             every = ((number, range(0)) for number in range(len(level)))
             groups = self._groups(level, every)
             level = [
@@ -208,7 +208,7 @@ class HFileReader:
 
     def _collect(
         self,
-        wanted: Iterable[tuple[int, range]],
+        blocks: Iterable[tuple[int, range]],
         choose: Callable[[pa.LargeBinaryArray, range], _Numbers] | None,
         keys: pa.LargeBinaryArray | None = None,
     ) -> Entries:
@@ -217,19 +217,19 @@ class HFileReader:
         Of the parts of blocks that have none of the sorted `keys`, if given, nothing is chosen.
         """
 
-        def decode(groups: Sequence[Group]) -> Entries:
+        def decode(groups: Sequence[BlockRange]) -> Entries:
             read = [self._payloads(self._index, group, DATA) for group in groups]
-            asked = range(groups[0].wanted.start, groups[-1].wanted.stop)
-            some = None if keys is None else keys.slice(asked.start, len(asked))
+            key_range = range(groups[0].key_range.start, groups[-1].key_range.stop)
+            some = None if keys is None else keys.slice(key_range.start, len(key_range))
             payloads = Payloads(list(chain.from_iterable(read)), some)
             rows = payloads.rows()
             self._check_rows(rows, payloads, [n for group in groups for n in group.blocks])
             if choose is None:
                 return Entries(rows, payloads.values())
-            numbers = choose(rows, asked)
+            numbers = choose(rows, key_range)
             return Entries(rows.take(pa.array(numbers)), payloads.values(numbers))
 
-        groups = self._groups(self._index, wanted)
+        groups = self._groups(self._index, blocks)
         batches = list(batch_groups(groups, batch_bytes=self._group_bytes))
         # A single batch is not worth the way to another thread.
         return Entries.concat(list((self._map if len(batches) > 1 else map)(decode, batches)))
@@ -248,11 +248,13 @@ class HFileReader:
                 raise FormatError(f"keys of the block at byte {place} that the index denies")
 
     def _groups(
-        self, index: Sequence[IndexEntry], wanted: Iterable[tuple[int, range]]
-    ) -> Iterator[Group]:
-        return group_blocks(index, wanted, gap_bytes=self._gap_bytes, group_bytes=self._group_bytes)
+        self, index: Sequence[IndexEntry], blocks: Iterable[tuple[int, range]]
+    ) -> Iterator[BlockRange]:
+        return group_blocks(index, blocks, gap_bytes=self._gap_bytes, group_bytes=self._group_bytes)
 
-    def _payloads(self, index: Sequence[IndexEntry], group: Group, magic: bytes) -> list[bytes]:
+    def _payloads(
+        self, index: Sequence[IndexEntry], group: BlockRange, magic: bytes
+    ) -> list[bytes]:
         """What the blocks of a group hold."""
         view = memoryview(self._bytes(group.start, group.end))
         return [self._payload(index[number], magic, view, group.start) for number in group.blocks]

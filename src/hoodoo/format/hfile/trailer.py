@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hoodoo.errors import FormatError, UnsupportedVersion
-from hoodoo.format.hfile.layout import Codec
-from hoodoo.format.hfile.varint import (
+from hoodoo.format.hfile.layout import (
+    HFileCodec,
     decode_message,
     decode_varint,
     encode_message,
@@ -54,7 +54,7 @@ class Trailer:
     index_levels: int = 1  # 8
     first_data_block_offset: int = NO_BLOCK  # 9
     last_data_block_offset: int = 0  # 10
-    codec: Codec  # 12; 11 is the name of the comparator
+    codec: HFileCodec  # 12; 11 is the name of the comparator
 
 
 def encode_trailer(trailer: Trailer) -> bytes:
@@ -96,7 +96,7 @@ def decode_trailer(data: bytes) -> Trailer:
         raise FormatError(f"an index of {levels} levels")
     codec = _number(fields, 12)
     try:
-        known = Codec(codec)
+        hfile_codec = HFileCodec(codec)
     except ValueError:
         raise UnsupportedVersion(what="HFile codec", version=codec) from None
     return Trailer(
@@ -109,7 +109,7 @@ def decode_trailer(data: bytes) -> Trailer:
         index_levels=levels,
         first_data_block_offset=_number(fields, 9),
         last_data_block_offset=_number(fields, 10),
-        codec=known,
+        codec=hfile_codec,
     )
 
 

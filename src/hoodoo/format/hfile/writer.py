@@ -23,10 +23,10 @@ from hoodoo.format.hfile.layout import (
     META,
     PORTABLE,
     ROOT_INDEX,
-    Codec,
     Dialect,
+    HFileCodec,
 )
-from hoodoo.format.hfile.reader import Map
+from hoodoo.format.hfile.reader import ParallelMap
 from hoodoo.format.hfile.trailer import NO_BLOCK, Trailer, encode_file_info, encode_trailer
 
 BLOCK_SIZE = 64 << 10
@@ -50,13 +50,13 @@ def write_hfile(
     keys: pa.Array | pa.ChunkedArray,
     values: pa.Array | pa.ChunkedArray,
     *,
-    codec: Codec = Codec.GZIP,
+    codec: HFileCodec = HFileCodec.GZIP,
     block_size: int = BLOCK_SIZE,
     meta: Mapping[bytes, bytes] = _NOTHING,
     info: Mapping[bytes, bytes] = _NOTHING,
     created_ms: int = 0,
     dialect: Dialect = PORTABLE,
-    map_blocks: Map = map,
+    map_blocks: ParallelMap = map,
 ) -> bytes:
     """The bytes of a file with these entries, which are sorted by the bytes of their keys.
 
@@ -92,7 +92,7 @@ def write_hfile(
 class _File:
     """The blocks so far."""
 
-    def __init__(self, codec: Codec, dialect: Dialect) -> None:
+    def __init__(self, codec: HFileCodec, dialect: Dialect) -> None:
         self.parts: list[bytes] = []
         self.data_bytes = 0
         self._codec = codec
@@ -110,7 +110,7 @@ class _File:
         rows: pa.LargeBinaryArray,
         values: pa.LargeBinaryArray,
         block_size: int,
-        map_blocks: Map,
+        map_blocks: ParallelMap,
     ) -> list[IndexEntry]:
         """Append the data blocks; their index."""
         if len(rows) == 0:
@@ -121,11 +121,11 @@ class _File:
         data = memoryview(entries.buffers()[2])
         payloads = [data[start:end] for start, end in pairwise(bounds[[*firsts, -1]].tolist())]
         self.data_bytes = int(bounds[-1])
-        stored = map_blocks(
+        packed_payloads = map_blocks(
             lambda payload: compress(payload, self._codec, self._dialect.packing), payloads
         )
         index: list[IndexEntry] = []
-        for first, payload, part in zip(firsts, payloads, stored, strict=True):
+        for first, payload, part in zip(firsts, payloads, packed_payloads, strict=True):
             previous = self._size if index else -1  # its own offset, as Apache Hudi has it
             offset, size = self._add(DATA, part, len(payload), previous)
             row = rows[first].as_py()
@@ -134,10 +134,10 @@ class _File:
         return index
 
     def _add(
-        self, magic: bytes, stored: bytes | memoryview, size: int, previous: int
+        self, magic: bytes, payload: bytes | memoryview, size: int, previous: int
     ) -> tuple[int, int]:
         step = self._dialect.bytes_per_checksum
-        block = encode_block(stored, size, magic=magic, bytes_per_checksum=step, previous=previous)
+        block = encode_block(payload, size, magic=magic, bytes_per_checksum=step, previous=previous)
         offset = self._size
         self.parts.append(block)
         self._size += len(block)
@@ -178,8 +178,8 @@ def _file_info(
         b"hfile.CREATE_TIME_TS": created_ms.to_bytes(8, "big"),
         **info,
     }
-    known = {key: facts.pop(key) for key in _INFO_ORDER if key in facts}
-    return known | facts
+    leading_facts = {key: facts.pop(key) for key in _INFO_ORDER if key in facts}
+    return leading_facts | facts
 
 
 def _with_length(row: bytes) -> bytes:

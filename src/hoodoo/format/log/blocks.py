@@ -1,4 +1,4 @@
-"""The values that a log file is made of: blocks, their types and their header keys.
+"""The blocks that a log file is made of, their types and header keys, and how they are written.
 
 One block, all integers big endian:
 
@@ -12,18 +12,29 @@ One block, all integers big endian:
     var  footer, laid out like the header, always empty
     8    B + 6, everything before this field counted from the magic
 
-`reader` turns bytes into blocks, `writer` blocks into bytes; `data` and `deletes` go inside.
+A log file is its blocks, one after another. `reader` turns bytes into blocks; `data` and `deletes`
+make the content. A command block has no content and three header entries:
+
+    INSTANT_TIME          the rollback that wrote the block
+    TARGET_INSTANT_TIME   the instant that is rolled back
+    COMMAND_BLOCK_TYPE    "0", roll back; there is no other command
+
+Tables before version 8 append them; from 8 on a rollback deletes log files instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
-from hoodoo.errors import FormatError
+from hoodoo.errors import FormatError, UnsupportedVersion
 from hoodoo.model.instant import InstantTime
+
+# -- blocks and header keys ------------------------------------------------------------------------
+
 
 MAGIC = b"#HUDI#"
 LOG_FORMAT_VERSION = 1
@@ -82,12 +93,12 @@ class Block:
     @property
     def instant_time(self) -> InstantTime:
         """The requested time of the commit that wrote the block."""
-        return InstantTime(self.required(HeaderKey.INSTANT_TIME))
+        return InstantTime(self.require(HeaderKey.INSTANT_TIME))
 
     @property
     def schema_json(self) -> str:
         """The Avro schema of the records, meta columns included."""
-        return self.required(HeaderKey.SCHEMA)
+        return self.require(HeaderKey.SCHEMA)
 
     @property
     def is_partial(self) -> bool:
@@ -100,7 +111,7 @@ class Block:
         times = self.header.get(HeaderKey.COMPACTED_BLOCK_TIMES, "")
         return tuple(InstantTime(time) for time in times.split(",") if time)
 
-    def required(self, key: HeaderKey) -> str:
+    def require(self, key: HeaderKey) -> str:
         """The value of a header entry that this kind of block must have."""
         value = self.header.get(key)
         if value is None:
@@ -127,3 +138,64 @@ class LogBlocks:
 
     blocks: tuple[Block, ...]
     corrupt: tuple[CorruptRange, ...]
+
+
+# -- command blocks --------------------------------------------------------------------------------
+
+
+_ROLLBACK = "0"
+
+
+def rollback_block(*, instant_time: InstantTime, target: InstantTime) -> Block:
+    """The command of the rollback `instant_time` to drop all earlier blocks of `target`."""
+    return Block(
+        BlockType.COMMAND,
+        {
+            HeaderKey.INSTANT_TIME: instant_time,
+            HeaderKey.TARGET_INSTANT_TIME: target,
+            HeaderKey.COMMAND_BLOCK_TYPE: _ROLLBACK,
+        },
+    )
+
+
+def rollback_target(block: Block) -> InstantTime:
+    """The instant whose blocks a command block drops."""
+    command = block.require(HeaderKey.COMMAND_BLOCK_TYPE)
+    if command != _ROLLBACK:
+        raise UnsupportedVersion(what="log command", version=command)
+    return InstantTime(block.require(HeaderKey.TARGET_INSTANT_TIME))
+
+
+# -- blocks -> bytes -------------------------------------------------------------------------------
+
+
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+_ENTRY = struct.Struct(">ii")
+_PRELUDE = struct.Struct(">ii")
+
+
+def encode_block(block: Block) -> bytes:
+    """The bytes of one block."""
+    body = [
+        _PRELUDE.pack(block.version, block.type),
+        _encode_header(block.header),
+        _LONG.pack(len(block.content)),
+        block.content,
+        _encode_header(block.footer),
+    ]
+    size = sum(map(len, body)) + _LONG.size
+    return b"".join([MAGIC, _LONG.pack(size), *body, _LONG.pack(size + len(MAGIC))])
+
+
+def encode_blocks(blocks: Iterable[Block]) -> bytes:
+    """The bytes of a log file that holds these blocks."""
+    return b"".join(map(encode_block, blocks))
+
+
+def _encode_header(header: Header) -> bytes:
+    parts = [_INT.pack(len(header))]
+    for key, text in header.items():
+        value = text.encode("utf-8")
+        parts += [_ENTRY.pack(key, len(value)), value]
+    return b"".join(parts)

@@ -21,19 +21,22 @@ import numpy as np
 import pyarrow as pa
 
 from hoodoo.errors import CorruptBlock, FormatError, UnsupportedVersion
+from hoodoo.format.arrow_types import codes_and_offsets
 from hoodoo.format.log.blocks import Block, BlockType, Header, HeaderKey
-from hoodoo.format.log.ordering import ORDERING, K, union_of, whole
-from hoodoo.format.log.wrappers import (
+from hoodoo.format.log.ordering import (
+    ORDERING,
     READERS,
+    K,
     Raw,
     column_of,
     payloads_of,
     read_bytes,
     read_count,
     read_long,
+    union_of,
     varint,
+    whole,
 )
-from hoodoo.format.unions import codes_and_offsets
 from hoodoo.model.instant import InstantTime
 
 DELETES = pa.schema(

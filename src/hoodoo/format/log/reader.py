@@ -59,11 +59,11 @@ def read_blocks(data: bytes | bytearray | memoryview | pa.Buffer) -> LogBlocks:
 
 def _damage(view: memoryview, at: int) -> str | None:
     """Why there is no whole block here, or None."""
-    left = len(view) - at
-    if left < _START.size:
+    rest = len(view) - at
+    if rest < _START.size:
         return "the file ends inside a block"
     _, size = _START.unpack_from(view, at)
-    if size > left - _START.size:
+    if size > rest - _START.size:
         return f"size {size} runs past the end of the file"
     if size < _SMALLEST:
         return f"size {size} is too small for a block"

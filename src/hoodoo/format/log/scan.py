@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from hoodoo.format.log.blocks import Block, BlockType
-from hoodoo.format.log.commands import rollback_target
+from hoodoo.format.log.blocks import Block, BlockType, rollback_target
 from hoodoo.model.instant import InstantTime
 
 
@@ -31,7 +30,7 @@ class LogScan:
     blocks: tuple[Block, ...]
     invisible: int
     rolled_back: int
-    compacted: int
+    compacted_blocks: int
 
 
 def scan_blocks(
@@ -59,8 +58,8 @@ def scan_blocks(
                 by_instant.setdefault(time, []).append(block)
     order = _drop_compacted(by_instant)
     live = tuple(block for time in order for block in by_instant[time])
-    compacted = sum(map(len, by_instant.values())) - len(live)
-    return LogScan(live, invisible, rolled_back, compacted)
+    compacted_blocks = sum(map(len, by_instant.values())) - len(live)
+    return LogScan(live, invisible, rolled_back, compacted_blocks)
 
 
 def _drop_compacted(by_instant: dict[InstantTime, list[Block]]) -> list[InstantTime]:

@@ -1,1 +1,0 @@
-"""The guided tour that `hoodoo demo` takes: `steps` has the steps, `step` what they share."""
